@@ -1,0 +1,91 @@
+"""What the plugin inside vLLM says of the running engine: its knobs, its identity, its lease.
+
+Belongs here: the answer of `GET /governor/v1/runtime` as frozen values. Never: how it is fetched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+MAX_NUM_SEQS = "max_num_seqs"
+"""Admission cap: requests in RUNNING per engine core (vLLM's name)."""
+MAX_NUM_BATCHED_TOKENS = "max_num_batched_tokens"
+"""Token budget of one engine step (vLLM's name)."""
+
+
+class Support(StrEnum):
+    """How far the running vLLM carries a knob."""
+
+    NATIVE = "native"
+    LIMITED = "limited"
+    OFF = "off"
+
+
+@dataclass(frozen=True, slots=True)
+class Knob:
+    """One live knob, as the engine reads it now. Values are None where the engine cannot carry the knob."""
+
+    name: str
+    value: float | None
+    startup: float | None
+    minimum: float | None
+    maximum: float | None
+    support: Support
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EngineCore:
+    """One engine core (one per data-parallel rank)."""
+
+    index: int
+    boot_id: str
+    generation: int
+    running: int
+    waiting: int
+    knobs: Mapping[str, Knob]
+    lease_remaining_s: float | None
+    lease_expirations: int
+    fallback: Mapping[str, float]
+    degraded: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EngineRuntime:
+    """All engine cores behind one vLLM server."""
+
+    boot_id: str
+    generation: int
+    vllm_version: str
+    plugin_version: str
+    cores: tuple[EngineCore, ...]
+
+    @property
+    def running(self) -> int:
+        return sum(core.running for core in self.cores)
+
+    @property
+    def waiting(self) -> int:
+        return sum(core.waiting for core in self.cores)
+
+    @property
+    def lease_expirations(self) -> int:
+        return sum(core.lease_expirations for core in self.cores)
+
+    @property
+    def knob_names(self) -> tuple[str, ...]:
+        return tuple(self.cores[0].knobs) if self.cores else ()
+
+    def knob(self, name: str) -> Knob | None:
+        """The knob as all cores have it, or None when it is off or the cores disagree on its value."""
+        knobs = [core.knobs[name] for core in self.cores if name in core.knobs]
+        if not knobs or len(knobs) != len(self.cores) or any(k.support is Support.OFF for k in knobs):
+            return None
+        return knobs[0] if len({knob.value for knob in knobs}) == 1 else None
+
+    @property
+    def envelope(self) -> dict[str, float]:
+        """The start-up values: the governor never leaves them."""
+        return {name: knob.startup for name, knob in self.cores[0].knobs.items() if knob.startup is not None}
