@@ -1,0 +1,102 @@
+"""The history on a real SQLite file."""
+
+import sqlite3
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from domain.decision import Decision, Mode, Reason, Status
+from domain.errors import HistoryUnavailable
+from store.database import database_url
+from store.history import History
+from tests.views import runtime
+
+DECISION = Decision(
+    at=datetime(2026, 1, 1, 12, tzinfo=UTC),
+    mode=Mode.AUTO,
+    policy="batch_resize",
+    knob="max_num_seqs",
+    old=8,
+    wanted=20,
+    requested=16,
+    observed=None,
+    status=Status.INTENDED,
+    reason=Reason.GROW_DEMAND,
+    sentence="Growing 8 -> 16.",
+    evidence={"waiting": 20, "gpu_utilization_ratio": None},
+    guards=("clamped",),
+)
+
+
+@pytest.fixture
+async def history(tmp_path: Path) -> AsyncIterator[History]:
+    history = History(database_url(str(tmp_path / "new" / "history.db")))
+    await history.open()
+    yield history
+    await history.close()
+
+
+async def test_a_decision_comes_back_as_it_went_in_with_its_run(history: History) -> None:
+    run = await history.start_run(DECISION.at, "node-1", "http://127.0.0.1:8000", runtime())
+    (number,) = await history.add(run, [DECISION])
+    (stored,) = await history.decisions(limit=10)
+    assert stored.id == number
+    assert stored.decision == replace(DECISION, boot_id="boot-a")
+
+
+async def test_an_intent_is_on_disk_before_its_outcome_is_known(history: History, tmp_path: Path) -> None:
+    """A second process sees it at once: a crash between intent and outcome leaves a row that says so."""
+    (number,) = await history.add(None, [DECISION])
+    with sqlite3.connect(tmp_path / "new" / "history.db") as other:
+        assert other.execute("SELECT status FROM decisions").fetchall() == [("intended",)]
+    await history.conclude(number, Status.APPLIED, 16, None)
+    (stored,) = await history.decisions(limit=1)
+    assert (stored.decision.status, stored.decision.observed) == (Status.APPLIED, 16)
+
+
+async def test_the_newest_come_oldest_first_and_filters_hold(history: History) -> None:
+    hold = replace(DECISION, status=Status.HOLD)
+    other = replace(DECISION, knob="max_num_batched_tokens")
+    numbers = await history.add(None, [DECISION, hold, other, DECISION])
+    assert [s.id for s in await history.decisions(limit=2)] == numbers[-2:]
+    assert [s.id for s in await history.decisions(limit=9, changes_only=True)] == [numbers[0], *numbers[2:]]
+    assert [s.id for s in await history.decisions(limit=9, knob="max_num_batched_tokens")] == [numbers[2]]
+    assert [s.id for s in await history.decisions(limit=9, after_id=numbers[2])] == [numbers[3]]
+
+
+async def test_a_second_open_keeps_what_is_there(history: History, tmp_path: Path) -> None:
+    await history.add(None, [DECISION])
+    again = History(history.url)
+    await again.open()
+    assert len(await again.decisions(limit=9)) == 1
+    await again.close()
+
+
+async def test_the_file_is_in_wal_mode_with_foreign_keys(history: History, tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "new" / "history.db") as other:
+        assert other.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    with pytest.raises(HistoryUnavailable, match="FOREIGN KEY"):
+        await history.add(999, [DECISION])
+
+
+async def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "broken.db"
+    path.write_bytes(b"not a database, but long enough to be read as one" * 40)
+    with pytest.raises(HistoryUnavailable, match=r"cannot open the history at .*broken\.db"):
+        await History(database_url(str(path))).open()
+
+
+async def test_a_directory_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    with pytest.raises(HistoryUnavailable, match="must exist and be writable"):
+        await History(database_url(str(blocked / "history.db"))).open()
+
+
+def test_a_url_is_kept_and_a_path_becomes_sqlite() -> None:
+    assert database_url("postgresql+asyncpg://u@h/db") == "postgresql+asyncpg://u@h/db"
+    assert database_url("/var/lib/x.db") == "sqlite+aiosqlite:////var/lib/x.db"
+    assert database_url("sqlite:///x.db") == "sqlite+aiosqlite:///x.db"
