@@ -1,0 +1,33 @@
+"""Saying a thing once: what the daemon waits for, that it came back, that the engine restarted.
+
+Belongs here: remembering what was said last. Never: what to do about it.
+"""
+
+from __future__ import annotations
+
+import logging
+
+logger = logging.getLogger(__name__)
+
+
+class Condition:
+    """A source that is well or not. Logs when the cause changes, stays silent while it lasts."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._problem: str | None = None
+
+    @property
+    def problem(self) -> str | None:
+        """The present cause, None when all is well."""
+        return self._problem
+
+    def report(self, problem: str | None) -> None:
+        """Tell the state of this tick."""
+        if problem == self._problem:
+            return
+        if problem is None:
+            logger.info("%s: recovered", self._what)
+        else:
+            logger.warning("%s: %s", self._what, problem)
+        self._problem = problem
