@@ -1,0 +1,47 @@
+"""The dead man's switch as plain state: a deadline, what to fall back to, how often it ran out.
+
+Here: state and arithmetic on times that are passed in (monotonic seconds). Never here: a clock, or the setting of a
+knob; the governor does that when `expire` says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from .knobs.base import Value
+
+
+@dataclass
+class Lease:
+    """One engine core's lease. Not held at first."""
+
+    fallback: dict[str, Value] = field(default_factory=dict)
+    """Fallback value by knob, as it was named; a knob that is not in it falls back to its start-up value."""
+    expirations: int = 0
+    """How often a held lease has run out since boot."""
+    _deadline: float | None = None
+
+    def renew(self, now: float, lease_s: float) -> None:
+        """Hold the lease until `lease_s` seconds from `now`, whether it was held before or not."""
+        self._deadline = now + lease_s
+
+    def name_fallback(self, fallback: Mapping[str, Value]) -> None:
+        """Replace the whole of the fallback."""
+        self.fallback = dict(fallback)
+
+    def due(self, now: float) -> bool:
+        """True when a held lease has run out and nobody has acted on it yet."""
+        return self._deadline is not None and now >= self._deadline
+
+    def expire(self, now: float) -> bool:
+        """Let go of a lease that has run out; True exactly once for each time it does."""
+        if not self.due(now):
+            return False
+        self._deadline = None
+        self.expirations += 1
+        return True
+
+    def remaining_s(self, now: float) -> float | None:
+        """Seconds until the lease runs out; None when none is held."""
+        return None if self._deadline is None else max(0.0, self._deadline - now)

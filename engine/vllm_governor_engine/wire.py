@@ -1,0 +1,86 @@
+"""The bodies of the RPC: from bytes to checked Python.
+
+Here: JSON and the shape of each body. Never here: whether a knob or a value exists; the engine core knows that.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any, NoReturn
+
+from . import errors
+
+MAX_BODY_BYTES = 64 * 1024
+LEASE_S_BOUNDS = (1, 3600)
+
+_PATCH_KEYS = ("boot_id", "generation", "lease_s", "knobs")
+_LEASE_KEYS = ("boot_id", "lease_s")
+_LEASE_OPTIONAL = ("fallback",)
+
+
+def parse_patch(body: bytes) -> dict[str, Any]:
+    """The body of PATCH runtime: `boot_id`, `generation`, `lease_s`, `knobs`."""
+    patch = _object(body, _PATCH_KEYS)
+    _string("boot_id", patch["boot_id"])
+    if type(patch["generation"]) is not int:
+        raise errors.wrong_type("generation", patch["generation"], "an integer", key="generation")
+    _lease_s(patch["lease_s"])
+    _mapping("knobs", patch["knobs"])
+    return patch
+
+
+def parse_lease(body: bytes) -> dict[str, Any]:
+    """The body of POST lease: `boot_id`, `lease_s`, and `fallback`, None when it was not named."""
+    lease = _object(body, _LEASE_KEYS, _LEASE_OPTIONAL)
+    _string("boot_id", lease["boot_id"])
+    _lease_s(lease["lease_s"])
+    if "fallback" in lease:
+        _mapping("fallback", lease["fallback"])
+    return {"fallback": None, **lease}
+
+
+def _object(body: bytes, required: tuple[str, ...], optional: tuple[str, ...] = ()) -> dict[str, Any]:
+    known = required + optional
+    parsed = _json(body)
+    if type(parsed) is not dict:
+        raise errors.wrong_type("the body", type(parsed).__name__, "a JSON object")
+    for key in parsed:
+        if key not in known:
+            raise errors.unknown_key(key, known)
+    for key in required:
+        if key not in parsed:
+            raise errors.missing_key(key)
+    return parsed
+
+
+def _json(body: bytes) -> Any:
+    try:
+        return json.loads(body.decode("utf-8"), parse_constant=_no_constant)
+    except RecursionError:
+        raise errors.malformed("it is nested too deeply") from None
+    except ValueError as error:  # JSONDecodeError and UnicodeDecodeError are ValueErrors
+        raise errors.malformed(str(error)) from error
+
+
+def _no_constant(name: str) -> NoReturn:
+    """NaN and the infinities: Python reads them, JSON has no such thing, and no knob has such a value."""
+    raise errors.wrong_type("a number", name, "a finite number")
+
+
+def _string(key: str, value: object) -> None:
+    if type(value) is not str:
+        raise errors.wrong_type(key, value, "a string", key=key)
+
+
+def _mapping(key: str, value: object) -> None:
+    if type(value) is not dict:
+        raise errors.wrong_type(key, value, "an object", key=key)
+
+
+def _lease_s(value: object) -> None:
+    low, high = LEASE_S_BOUNDS
+    if type(value) is not int and type(value) is not float:
+        raise errors.wrong_type("lease_s", value, "a number of seconds", key="lease_s")
+    if not (math.isfinite(value) if type(value) is float else True) or not low <= value <= high:
+        raise errors.out_of_bounds("lease_s", value, low, high, key="lease_s")

@@ -1,0 +1,48 @@
+"""The lease as plain state: time is passed in."""
+
+from __future__ import annotations
+
+from vllm_governor_engine.lease import Lease
+
+
+def test_a_new_lease_is_not_held_and_never_due() -> None:
+    lease = Lease()
+    assert lease.remaining_s(0.0) is None
+    assert not lease.due(1e9)
+    assert not lease.expire(1e9)
+
+
+def test_a_lease_runs_out_exactly_once_at_its_deadline() -> None:
+    lease = Lease()
+    lease.renew(now=10.0, lease_s=5)
+    assert lease.remaining_s(12.0) == 3.0
+    assert not lease.expire(14.999)
+    assert lease.expire(15.0)
+    assert not lease.expire(16.0)
+    assert lease.expirations == 1
+    assert lease.remaining_s(16.0) is None
+
+
+def test_a_renewal_moves_the_deadline_in_both_directions() -> None:
+    lease = Lease()
+    lease.renew(0.0, 100)
+    lease.renew(1.0, 2)
+    assert lease.due(3.0)
+    lease.renew(3.0, 100)
+    assert not lease.due(50.0)
+
+
+def test_remaining_time_is_never_negative() -> None:
+    lease = Lease()
+    lease.renew(0.0, 1)
+    assert lease.remaining_s(99.0) == 0.0
+
+
+def test_a_fallback_survives_expiry_and_is_replaced_as_a_whole() -> None:
+    lease = Lease()
+    lease.name_fallback({"a": 1, "b": 2})
+    lease.renew(0.0, 1)
+    lease.expire(2.0)
+    assert lease.fallback == {"a": 1, "b": 2}
+    lease.name_fallback({"b": 3})
+    assert lease.fallback == {"b": 3}
