@@ -1,0 +1,38 @@
+"""`python -m bench NAME [--quick] [--json]`: runs one bench by name.
+
+The list of names and the dispatch belong here. What a bench does never does; each takes the remaining arguments and
+returns an exit code.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Callable, Sequence
+
+#: name -> (module with `main(arguments) -> exit code`, what it shows)
+BENCHES = {
+    "demo": ("bench.demo", "the governor on a real vLLM: before, governed, and under an inter-token objective"),
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Exit code of the named bench; 2 for a name that is not known."""
+    names = "\n".join(f"  {name:<12}{said}" for name, (_, said) in BENCHES.items())
+    parser = argparse.ArgumentParser(
+        prog="python -m bench",
+        description="Run one bench from the project's root.",
+        epilog=f"names:\n{names}\n\nExit status 0 means that it ran, not that a goal was met.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        usage="python -m bench NAME [--quick] [--json] ...",
+    )
+    parser.add_argument("name", choices=BENCHES, metavar="NAME", help="which one, see below")
+    parser.add_argument("rest", nargs=argparse.REMAINDER, metavar="...", help="--quick, --json, what it takes beside")
+    chosen = parser.parse_args(arguments)
+    run: Callable[[Sequence[str]], int] = importlib.import_module(BENCHES[chosen.name][0]).main
+    return run(chosen.rest)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
