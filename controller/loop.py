@@ -23,7 +23,7 @@ from controller.sensors import vllm
 from controller.sensors.nvml import NvmlSensor
 from controller.settings import Settings
 from controller.watch import Condition
-from domain.decision import Decision, Mode, Proposal, Status
+from domain.decision import Decision, Mode, Proposal, Reason, Status
 from domain.errors import HistoryUnavailable, RecoverableError, StaleGeneration
 from domain.runtime import MAX_NUM_SEQS, EngineRuntime
 from domain.snapshot import GpuReading, Snapshot, VllmReading
@@ -35,6 +35,8 @@ logger = logging.getLogger(__name__)
 
 TICK_DEADLINE_S = 10.0
 NVML_DEADLINE_S = 1.0
+HOLD_TICKS = 3
+"""A hold is written once its reason has lasted this many ticks: reasons that alternate every tick say nothing."""
 
 
 class Loop:
@@ -60,6 +62,7 @@ class Loop:
         self._run_id: int | None = None
         self._expirations = 0
         self._said: dict[str, tuple[object, ...]] = {}
+        self._holds: dict[str, tuple[Reason, int]] = {}
         self.failed_ticks = 0
         self._ticking = asyncio.Lock()
         self._configure(settings)
@@ -208,7 +211,7 @@ class Loop:
 
     async def _record(self, decisions: list[Decision]) -> None:
         """Write what is new: a hold that goes on for the same reason is one row, not one each tick."""
-        new = [d for d in decisions if self._said.get(d.knob) != (d.status, d.reason)]
+        new = [d for d in decisions if self._is_news(d)]
         if not new:
             return
         try:
@@ -220,6 +223,14 @@ class Loop:
         for decision in new:
             self._said[decision.knob] = (decision.status, decision.reason)
             _log(decision)
+
+    def _is_news(self, decision: Decision) -> bool:
+        before, ticks = self._holds.get(decision.knob, (decision.reason, 0))
+        ticks = ticks + 1 if before is decision.reason else 1
+        self._holds[decision.knob] = (decision.reason, ticks)
+        if self._said.get(decision.knob) == (decision.status, decision.reason):
+            return False
+        return decision.status is not Status.HOLD or ticks >= HOLD_TICKS
 
 
 def _draining(core: Any) -> bool:
