@@ -80,7 +80,7 @@ class Objective:
     bound_s: float
 
 
-PERCENTILES = (95.0, 90.0, 80.0, 75.0)
+PERCENTILES = (95.0, 90.0, 80.0, 70.0, 60.0)
 
 
 def objective(small: Histogram, large: Histogram) -> Objective | None:

@@ -101,6 +101,11 @@ def test_a_child_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
             1,
             "ValueError: block size 7 is odd",
         ),
+        (
+            "pydantic_core.ValidationError: 1 validation error\n  Value error, too long [type=value_error]",
+            1,
+            "'too long'",
+        ),
         ("loading", -9, "killed"),
         ("all is well\n", 0, "all is well"),
         ("", 1, "said nothing"),
