@@ -25,7 +25,8 @@ from bench.server_options import VllmOptions
 from bench.setup import places
 
 START_LIMIT_S = 240.0
-STOP_PATIENCE_S = 15.0
+#: vLLM drops its engine at once but waits for connections under load; nothing here is worth waiting for.
+STOP_PATIENCE_S = 5.0
 POLL_S = 0.25
 
 #: Called a few times a second while vLLM starts: seconds so far, what it does now.

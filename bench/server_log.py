@@ -43,6 +43,8 @@ _KNOWN = (
 )
 #: Says that something else failed, never what.
 _EMPTY = ("Engine core initialization failed", "EngineCore failed to start", "Failed core proc", "SystemExit")
+#: A pydantic error says what is wrong a line later.
+_VALUE = re.compile(r"Value error, (.+?)(?: \[type=.*)?$")
 _ERROR = re.compile(r"(?:^|\s)((?:[A-Za-z_]+\.)*[A-Z]\w*(?:Error|Exception|Failure)\b(?:: .+)?)$")
 
 
@@ -56,11 +58,11 @@ def cause(log: str, returncode: int | None) -> str:
     for pattern, sentence in _KNOWN:
         if match := pattern.search(log):
             return sentence.format(*(match.groups() or (match[0],)))
-    errors = [match[1] for line in log.splitlines() if (match := _ERROR.search(line.rstrip()))]
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    errors = [match[1] for line in lines if (match := _VALUE.search(line) or _ERROR.search(line))]
     telling = [error for error in errors if not any(empty in error for empty in _EMPTY)]
     if telling or errors:
         return f"it says {(telling or errors)[-1][:300]!r}"
     if returncode == -9:
         return "it was killed (SIGKILL), most likely because memory ran out; stop something and try again"
-    lines = [line.strip() for line in log.splitlines() if line.strip()]
     return f"its last line is {lines[-1][:300]!r}" if lines else "it said nothing"

@@ -36,7 +36,7 @@ def check_venv_module(say: Say) -> None:
     """Debian splits `ensurepip` from Python; without it `python3 -m venv` leaves half an environment."""
     if importlib.util.find_spec("venv") is None or importlib.util.find_spec("ensurepip") is None:
         package = f"python{sys.version_info.major}.{sys.version_info.minor}-venv"
-        _get_package(package, "Python's venv module is missing", say)
+        get_package(package, "Python's venv module is missing", say)
         importlib.invalidate_caches()
         if importlib.util.find_spec("ensurepip") is None:
             raise SetupError(
@@ -70,9 +70,9 @@ def check_vllm_machine(say: Say) -> None:
             f"make run PYTHON=python{newest}"
         )
     if not _loads("libnuma.so.1"):
-        _get_package("libnuma1", "vLLM's CPU kernels need the library libnuma.so.1", say)
+        get_package("libnuma1", "vLLM's CPU kernels need the library libnuma.so.1", say)
     if shutil.which("lscpu") is None:
-        _get_package("util-linux", "vLLM reads the cores from the command lscpu", say)
+        get_package("util-linux", "vLLM reads the cores from the command lscpu", say)
 
 
 def check_own_vllm_env(environment: Path) -> None:
@@ -112,7 +112,7 @@ def _loads(library: str) -> bool:
     return True
 
 
-def _get_package(package: str, reason: str, say: Say) -> None:
+def get_package(package: str, reason: str, say: Say) -> None:
     """Installs a Debian package where this process may, else says the command."""
     apt = shutil.which("apt-get")
     if apt is None:

@@ -126,12 +126,25 @@ def _fill_vllm(environment: Path, progress: Progress, pip: Pip) -> None:
         if not diagnosis.lacks_torch(failure.log):
             raise pip.explained("vLLM", failure) from failure
         progress.say(f"the CPU build of torch is not in the configured index, taking it from {TORCH_CPU_INDEX}")
-        pip.install("vLLM", "--extra-index-url", TORCH_CPU_INDEX, *wanted)
+        try:
+            pip.run("install", "--progress-bar", "off", "--extra-index-url", TORCH_CPU_INDEX, *wanted)
+        except PipFailed as again:
+            raise _without_torch(pip, again) from again
     pip.run("uninstall", "--yes", *UNWANTED)
     with tempfile.TemporaryDirectory(dir=environment) as scratch:
         wheel = write_wheel(Path(scratch), f"{VLLM_VERSION}+cpu")
         pip.install("vLLM's name", "--no-deps", "--no-index", "--force-reinstall", str(wheel))
     _try_vllm(environment)
+
+
+def _without_torch(pip: Pip, failure: PipFailed) -> SetupError:
+    explained = pip.explained("vLLM", failure)
+    if not diagnosis.lacks_torch(failure.log):
+        return explained
+    return SetupError(
+        "cannot install vLLM: the CPU build of torch is neither in the configured package index nor found at "
+        f"{TORCH_CPU_INDEX}; check that this machine reaches it, or name an environment with vLLM in VLLM_ENV=path"
+    )
 
 
 def _try_vllm(environment: Path) -> None:

@@ -176,3 +176,39 @@ def test_size_on_disk_counts_what_is_below(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "file").write_bytes(os.urandom(300_000))
     assert 0.25 < megabytes(tmp_path) < 0.4
+
+
+def fake_apt(folder: Path, monkeypatch: pytest.MonkeyPatch, *, fails: int) -> Path:
+    """An apt-get that logs its calls and fails `fails` installs first; the log's path."""
+    log, script = folder / "calls", folder / "apt-get"
+    script.write_text(
+        f'#!/bin/sh\necho "$1" >> {log}\n[ "$1" = update ] && exit 0\n'
+        f"[ $(grep -c install {log}) -gt {fails} ] || {{ echo 'E: no such package' >&2; exit 100; }}\n"
+    )
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+    return log
+
+
+def test_root_gets_a_missing_debian_package_after_refreshing_the_lists_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = fake_apt(tmp_path, monkeypatch, fails=1)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    checks.get_package("libx1", "it needs libx", lambda _: None)
+    assert log.read_text().split() == ["install", "update", "install"]
+
+
+def test_a_package_that_cannot_be_had_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_apt(tmp_path, monkeypatch, fails=9)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    with pytest.raises(SetupError, match="it needs libx and apt-get install libx1 failed with E: no such package"):
+        checks.get_package("libx1", "it needs libx", lambda _: None)
+
+
+def test_who_is_not_root_is_told_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = fake_apt(tmp_path, monkeypatch, fails=0)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(SetupError, match="sudo apt-get install -y libx1"):
+        checks.get_package("libx1", "it needs libx", lambda _: None)
+    assert not log.exists()
