@@ -210,6 +210,8 @@ class Load:
     def stats(self, since_s: float, until_s: float | None = None) -> LoadStats:
         """Figures of the requests that ended in `[since_s, until_s)` (`time.monotonic()`; by default until now)."""
         end_s = time.monotonic() if until_s is None else until_s
+        if len(self._records) == KEPT_RECORDS:  # older ones are gone: the window begins where knowledge does
+            since_s = max(since_s, self._records[0].end_s)
         return summarise(self.records(since_s, end_s), end_s - since_s)
 
     def records(self, since_s: float, until_s: float) -> list[RequestRecord]:

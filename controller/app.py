@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from collections.abc import Callable
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +19,7 @@ from controller import settings as settings_module
 from controller.loop import Loop
 from controller.sensors.nvml import NvmlSensor
 from controller.settings import Settings
+from controller.threads import BoundedCall
 from domain.errors import SettingsError
 from store.database import database_url
 from store.history import History
@@ -28,19 +28,20 @@ logger = logging.getLogger(__name__)
 
 TICK_JOB = "tick"
 STOP_DEADLINE_S = 8.0
+NVML_LIMIT_S = 1.0
 
 
 async def serve(settings: Settings, settings_file: Path | None) -> None:
-    """Run until SIGTERM or SIGINT; SIGHUP reads the settings again. Raises GovernorError when the start is
-    impossible.
-    """
+    """Run until SIGTERM or SIGINT; SIGHUP reads the settings again. Raises GovernorError when it cannot start."""
+    stop, reload = asyncio.Event(), asyncio.Event()
+    _on_signals(stop, reload)
     async with AsyncExitStack() as stack:
         history = History(database_url(settings.store.url))
         stack.push_async_callback(history.close)
         await history.open()
         nvml = NvmlSensor()
-        await asyncio.to_thread(nvml.open)
-        stack.callback(nvml.close)
+        await BoundedCall("nvml-open", nvml.open)(NVML_LIMIT_S)
+        stack.push_async_callback(BoundedCall("nvml-close", nvml.close), NVML_LIMIT_S)
         if nvml.absence:
             logger.info("gpu: %s", nvml.absence)
         # Shorter than uvicorn's 5 s, so that a pooled connection is never one that vLLM has just closed.
@@ -49,15 +50,8 @@ async def serve(settings: Settings, settings_file: Path | None) -> None:
         loop = Loop(settings, session, history, nvml)
         scheduler = _schedule(loop)
         stack.callback(scheduler.shutdown, wait=False)
-        stop = asyncio.Event()
-        reloads: set[asyncio.Task[None]] = set()
-
-        def reload() -> None:
-            task = asyncio.create_task(_reload(loop, scheduler, settings_file), name="reload")
-            reloads.add(task)
-            task.add_done_callback(reloads.discard)
-
-        _on_signals(stop, reload)
+        reloading = asyncio.create_task(_reload_at(reload, loop, scheduler, settings_file), name="reload")
+        stack.callback(reloading.cancel)
         scheduler.start()
         logger.info("started: mode %s, engine %s, history %s", settings.mode, settings.engine.url, history.where)
         await stop.wait()
@@ -79,7 +73,7 @@ def _schedule(loop: Loop) -> AsyncIOScheduler:
         misfire_grace_time=None,
         next_run_time=datetime.now(UTC),
     )
-    # An overlong tick makes the next ones skip; the loop itself says so once, the scheduler need not say it each time.
+    # An overlong tick leaves the next ones out; the loop says so once, the scheduler need not say it each time.
     logging.getLogger("apscheduler").setLevel(logging.ERROR)
     return scheduler
 
@@ -93,11 +87,21 @@ async def _settle(loop: Loop) -> None:
         logger.warning("stopping: the last tick did not finish within %.0f s", STOP_DEADLINE_S)
 
 
-def _on_signals(stop: asyncio.Event, reload: Callable[[], None]) -> None:
+def _on_signals(stop: asyncio.Event, reload: asyncio.Event) -> None:
     running = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         running.add_signal_handler(number, stop.set)
-    running.add_signal_handler(signal.SIGHUP, reload)
+    running.add_signal_handler(signal.SIGHUP, reload.set)
+
+
+async def _reload_at(
+    wanted: asyncio.Event, loop: Loop, scheduler: AsyncIOScheduler, settings_file: Path | None
+) -> None:
+    """One reload at a time; signals that come meanwhile make one more."""
+    while True:
+        await wanted.wait()
+        wanted.clear()
+        await _reload(loop, scheduler, settings_file)
 
 
 async def _reload(loop: Loop, scheduler: AsyncIOScheduler, settings_file: Path | None) -> None:

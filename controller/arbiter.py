@@ -15,16 +15,17 @@ from domain.decision import Decision, Mode, Proposal, Status
 from domain.runtime import Knob
 from domain.view import View
 
-COOLDOWN_TICKS = 1
+BACK_OFF_MAX_S = 300.0
 ACTING_MODES = frozenset({Mode.AUTO, Mode.STATIC})
 
 
 @dataclass(slots=True)
 class Arbiter:
-    """Remembers when each knob last moved. Everything else comes in as an argument."""
+    """Remembers until when each knob rests. Everything else comes in as an argument."""
 
-    cooldown_s: float
-    _moved_s: dict[str, float] = field(default_factory=dict)
+    tick_s: float
+    _rests_until_s: dict[str, float] = field(default_factory=dict)
+    _failures: dict[str, int] = field(default_factory=dict)
 
     def decide(self, mode: Mode, at: datetime, view: View, proposals: Iterable[Proposal]) -> list[Decision]:
         """One decision per knob; where two policies want different values the lower one, the safer, wins."""
@@ -35,9 +36,11 @@ class Arbiter:
                 chosen[proposal.knob] = proposal
         return [self._decide_one(mode, at, view, proposal) for proposal in chosen.values()]
 
-    def moved(self, knob: str, now_s: float) -> None:
-        """A knob was changed just now."""
-        self._moved_s[knob] = now_s
+    def tried(self, knob: str, now_s: float, *, took_effect: bool) -> None:
+        """A change was sent. One that did not take effect is tried again later and later, up to every five minutes."""
+        self._failures[knob] = 0 if took_effect else self._failures.get(knob, 0) + 1
+        rest_s = 0.9 * self.tick_s * 2.0 ** min(self._failures[knob], 16)
+        self._rests_until_s[knob] = now_s + min(rest_s, max(BACK_OFF_MAX_S, self.tick_s))
 
     def _decide_one(self, mode: Mode, at: datetime, view: View, proposal: Proposal) -> Decision:
         knob = view.runtime.knob(proposal.knob) if view.runtime else None
@@ -46,14 +49,12 @@ class Arbiter:
         requested = None
         if proposal.wanted is not None and knob is not None and old is not None:
             target = _inside_envelope(proposal.wanted, knob, guards)
-            requested = target if target != old else None
-        if requested is not None:
-            guards += self._withheld(mode, view.now_s, proposal.knob)
-        status = Status.HOLD
-        if requested is not None:
-            permitted = not any(guard.startswith("withheld") for guard in guards)
-            status = Status.INTENDED if permitted else Status.RECORDED
-            requested = requested if permitted else None
+            requested = target if target != old or knob.disagreeing else None
+        status = Status.HOLD if requested is None else Status.INTENDED
+        withheld = self._withheld(mode, view.now_s, proposal.knob) if requested is not None else None
+        if withheld is not None:
+            guards.append(withheld)
+            requested, status = None, Status.RECORDED
         return Decision(
             at=at,
             mode=mode,
@@ -71,13 +72,13 @@ class Arbiter:
             boot_id=view.runtime.boot_id if view.runtime else None,
         )
 
-    def _withheld(self, mode: Mode, now_s: float, knob: str) -> list[str]:
+    def _withheld(self, mode: Mode, now_s: float, knob: str) -> str | None:
         if mode not in ACTING_MODES:
-            return [f"withheld: mode {mode} changes nothing"]
-        since_s = now_s - self._moved_s.get(knob, -math.inf)
-        if since_s < self.cooldown_s:
-            return [f"withheld: {knob} moved {since_s:.1f} s ago, cooldown {self.cooldown_s:.1f} s"]
-        return []
+            return f"withheld: mode {mode} changes nothing"
+        if now_s < self._rests_until_s.get(knob, -math.inf):
+            failures = self._failures.get(knob, 0)
+            return f"withheld: {knob} rests" + (f" after {failures} changes without effect" if failures else "")
+        return None
 
 
 def _risk(proposal: Proposal) -> float:

@@ -52,9 +52,10 @@ class EngineClient:
         return await self._call("POST", LEASE, body)
 
     async def _call(self, method: str, path: str, body: Mapping[str, Any] | None) -> EngineRuntime:
+        headers = self._headers()
         try:
             async with self._session.request(
-                method, self.url + path, json=body, headers=self._headers(), timeout=self._timeout
+                method, self.url + path, json=body, headers=headers, timeout=self._timeout
             ) as response:
                 status, text = response.status, await response.text()
                 document = await response.json(content_type=None) if text.startswith("{") else {}
@@ -81,8 +82,9 @@ class EngineClient:
             return {}
         try:
             token = self._token_file.read_text(encoding="utf-8").strip()
-        except OSError as error:
-            raise EngineRefused(f"cannot read the engine's token file {self._token_file}: {error.strerror}") from error
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is not text"
+            raise EngineRefused(f"cannot read the engine's token file {self._token_file}: {reason}") from error
         return {"Authorization": f"Bearer {token}"}
 
 

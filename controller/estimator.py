@@ -44,17 +44,13 @@ class Estimator:
         return View(
             now_s=snapshot.now_s,
             runtime=snapshot.runtime,
-            running=reading.running if reading else None,
-            waiting=reading.waiting if reading else None,
             kv_cache_usage_ratio=reading.kv_cache_usage_ratio if reading else None,
             requests_per_s=_rate("requests_finished", rates, newest),
-            generation_tokens_per_s=_rate("generation_tokens", rates, newest),
             preemptions_per_s=_rate("preemptions", rates, newest),
             gpu_utilization_ratio=_utilization(snapshot),
             window_s=newest.now_s - rates.now_s if rates and newest else 0.0,
             latencies=latencies,
             slos=slos,
-            problems=snapshot.problems,
         )
 
     def _forget(self, snapshot: Snapshot) -> None:
@@ -90,9 +86,7 @@ def _rate(field: str, start: Snapshot | None, end: Snapshot | None) -> float | N
     return float((after - before) / (end.now_s - start.now_s))
 
 
-_COUNTERS = tuple(
-    f.name for f in fields(VllmReading) if f.name not in {"running", "waiting", "kv_cache_usage_ratio", "latencies"}
-)
+_COUNTERS = tuple(f.name for f in fields(VllmReading) if f.name not in {"running", "kv_cache_usage_ratio", "latencies"})
 
 
 def _went_down(before: VllmReading | None, after: VllmReading) -> bool:

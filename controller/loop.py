@@ -9,23 +9,25 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable, Mapping
-from datetime import datetime
 from typing import Any
 
 import aiohttp
 
 from controller import clock as system_clock
 from controller.actuator import Actuator
-from controller.arbiter import COOLDOWN_TICKS, Arbiter
+from controller.arbiter import Arbiter
 from controller.engine_client import EngineClient
+from controller.engine_link import EngineLink
 from controller.estimator import Estimator
+from controller.recorder import Recorder
 from controller.sensors import vllm
 from controller.sensors.nvml import NvmlSensor
 from controller.settings import Settings
+from controller.threads import BoundedCall
 from controller.watch import Condition
-from domain.decision import Decision, Mode, Proposal, Reason, Status
-from domain.errors import HistoryUnavailable, RecoverableError, StaleGeneration
-from domain.runtime import MAX_NUM_SEQS, EngineRuntime
+from domain.decision import Decision, Mode, Proposal, Status
+from domain.errors import HistoryUnavailable, RecoverableError
+from domain.runtime import MAX_NUM_SEQS, EngineCore, EngineRuntime
 from domain.snapshot import GpuReading, Snapshot, VllmReading
 from domain.view import View
 from policies import registry
@@ -33,10 +35,9 @@ from store.history import History
 
 logger = logging.getLogger(__name__)
 
-TICK_DEADLINE_S = 10.0
-NVML_DEADLINE_S = 1.0
-HOLD_TICKS = 3
-"""A hold is written once its reason has lasted this many ticks: reasons that alternate every tick say nothing."""
+NVML_LIMIT_S = 1.0
+SPARE_S = 5.0
+"""What a tick may take beyond its calls to the engine, before it is cut off."""
 
 
 class Loop:
@@ -52,19 +53,15 @@ class Loop:
     ) -> None:
         self._session = session
         self._clock = clock
-        self._history = history
-        self._nvml = nvml
-        self._nvml_job: asyncio.Task[tuple[GpuReading, ...] | None] | None = None
-        self._engine_condition = Condition("engine")
-        self._metrics_condition = Condition("metrics")
-        self._history_condition = Condition("history")
+        self._recorder = Recorder(history)
+        self._read_nvml = BoundedCall("nvml", nvml.read)
+        self._metrics = Condition("metrics")
+        self._gpu = Condition("gpu")
+        self._pace = Condition("pace")
         self._boot_id: str | None = None
-        self._run_id: int | None = None
-        self._expirations = 0
-        self._said: dict[str, tuple[object, ...]] = {}
-        self._holds: dict[str, tuple[Reason, int]] = {}
-        self.failed_ticks = 0
+        self._values: dict[str, float | None] = {}
         self._ticking = asyncio.Lock()
+        self.failed_ticks = 0
         self._configure(settings)
 
     async def reconfigure(self, settings: Settings) -> None:
@@ -80,114 +77,90 @@ class Loop:
     def _configure(self, settings: Settings) -> None:
         self.settings = settings
         engine = settings.engine
-        self._client = EngineClient(self._session, engine.url, engine.token_file, engine.timeout_s)
-        self._actuator = Actuator(self._client, self._history, engine.lease_s)
+        client = EngineClient(self._session, engine.url, engine.token_file, engine.timeout_s)
+        self._link = EngineLink(client, engine.lease_s, _fallback(settings))
+        self._actuator = Actuator(client, self._recorder, engine.lease_s)
         self._estimator = Estimator(settings.tick_s)
-        self._arbiter = Arbiter(cooldown_s=COOLDOWN_TICKS * settings.tick_s * 0.9)
+        self._arbiter = Arbiter(settings.tick_s)
         self._policies = registry.build(settings.policies, settings.mode)
         self._states: dict[str, Any] = {policy.name: policy.initial_state() for policy in self._policies}
-        self._fallback_sent = False
 
     async def tick(self) -> None:
-        """One tick; never raises but for cancellation. A tick that fails is counted and logged, and the loop goes
-        on.
-        """
+        """One tick; raises nothing but cancellation. One that fails is counted and logged, and the loop goes on."""
+        limit_s = 4 * self.settings.engine.timeout_s + SPARE_S
+        started_s = asyncio.get_running_loop().time()
         try:
-            async with self._ticking, asyncio.timeout(TICK_DEADLINE_S):
+            async with self._ticking, asyncio.timeout(limit_s):
                 await self._tick()
         except RecoverableError as error:
             self.failed_ticks += 1
             logger.warning("tick failed: %s", error)
         except TimeoutError:
             self.failed_ticks += 1
-            logger.error("tick failed: it took longer than %.0f s", TICK_DEADLINE_S)
+            logger.error("tick failed: it took longer than %.0f s", limit_s)
         except Exception:
             self.failed_ticks += 1
             logger.exception("tick failed")
+        late = asyncio.get_running_loop().time() - started_s > self.settings.tick_s
+        self._pace.report("ticks take longer than tick_s, some are left out" if late else None)
 
     async def _tick(self) -> None:
         snapshot = await self._sense()
         runtime = snapshot.runtime
         if runtime is not None:
-            await self._greet(snapshot.wall, runtime)
+            await self._take_note_of(snapshot, runtime)
         view = self._estimator.update(snapshot, self.settings.slo.objectives())
         decisions = self._arbiter.decide(self.settings.mode, snapshot.wall, view, self._propose(view))
         changes = [d for d in decisions if d.status is Status.INTENDED]
         if changes and runtime is not None:
             await self._act(runtime, changes, view)
-        await self._record([d for d in decisions if d.status is not Status.INTENDED])
+        await self._recorder.catch_up()
+        await self._recorder.note([d for d in decisions if d.status is not Status.INTENDED])
         if runtime is not None and any(_draining(core) for core in runtime.cores):
             self._estimator.restart_window()  # what completes now still ran under the old cap
 
     async def _sense(self) -> Snapshot:
         now = self._clock()
-        (reading, metrics_problem), (runtime, engine_problem), gpus = await asyncio.gather(
-            self._read_metrics(), self._read_engine(), self._read_gpus()
-        )
-        self._metrics_condition.report(metrics_problem)
-        self._engine_condition.report(engine_problem)
-        problems = tuple(problem for problem in (metrics_problem, engine_problem) if problem)
-        return Snapshot(now.monotonic_s, now.wall, reading, runtime, gpus, problems)
+        reading, (runtime, _), gpus = await asyncio.gather(self._read_metrics(), self._link.read(), self._read_gpus())
+        return Snapshot(now.monotonic_s, now.wall, reading, runtime, gpus)
 
-    async def _read_metrics(self) -> tuple[VllmReading | None, str | None]:
+    async def _read_metrics(self) -> VllmReading | None:
         engine = self.settings.engine
         try:
-            return await vllm.scrape(self._session, engine.url, engine.timeout_s), None
+            reading = await vllm.scrape(self._session, engine.url, engine.timeout_s)
         except RecoverableError as error:
-            return None, str(error)
-
-    async def _read_engine(self) -> tuple[EngineRuntime | None, str | None]:
-        """Renewing the lease answers the runtime as well: one call does both."""
-        try:
-            if self._boot_id is None:
-                self._boot_id = (await self._client.runtime()).boot_id
-                self._fallback_sent = False
-            runtime = await self._renew(self._boot_id)
-        except StaleGeneration:
-            self._boot_id = None  # the engine restarted: meet it anew at the next tick
-            return None, "the engine restarted, its settings are read again"
-        except RecoverableError as error:
-            return None, f"waiting for it: {error}"
-        return runtime, None
-
-    async def _renew(self, boot_id: str) -> EngineRuntime:
-        fallback = None if self._fallback_sent else self._fallback()
-        runtime = await self._client.renew_lease(boot_id, self.settings.engine.lease_s, fallback)
-        self._fallback_sent = True
-        return runtime
-
-    def _fallback(self) -> Mapping[str, float]:
-        """What the engine returns to when this daemon dies: the fixed batch in mode `static`, else the start-up
-        values.
-        """
-        if self.settings.mode is Mode.STATIC:
-            return {MAX_NUM_SEQS: self.settings.policies.static.fixed_batch_size}
-        return {}
+            self._metrics.report(str(error))
+            return None
+        self._metrics.report(None)
+        return reading
 
     async def _read_gpus(self) -> tuple[GpuReading, ...] | None:
-        """In a thread; a driver call that does not return leaves one thread waiting, and the readings unknown."""
-        if self._nvml_job is None or self._nvml_job.done():
-            self._nvml_job = asyncio.create_task(asyncio.to_thread(self._nvml.read), name="nvml")
-        done, _ = await asyncio.wait({self._nvml_job}, timeout=NVML_DEADLINE_S)
-        return self._nvml_job.result() if done else None
+        """A driver call that does not return leaves one thread waiting, and the readings unknown."""
+        try:
+            readings = await self._read_nvml(NVML_LIMIT_S)
+        except Exception as error:  # a broken driver library must not take the tick with it
+            self._gpu.report(f"NVML cannot be read: {error}")
+            return None
+        self._gpu.report(None)
+        return readings
 
-    async def _greet(self, at: datetime, runtime: EngineRuntime) -> None:
-        """The first answer of an engine boot: say so, and open a run in the history."""
-        if runtime.lease_expirations > self._expirations and self._run_id is not None:
-            logger.warning("engine: the lease had run out, the engine went back to its fallback values")
-        self._expirations = runtime.lease_expirations
-        if self._said.get("boot") == (runtime.boot_id,):
-            return
-        self._estimator.restart_window()
-        logger.info(
-            "engine: steering vLLM %s at %s, boot %s, envelope %s",
-            runtime.vllm_version,
-            self.settings.engine.url,
-            runtime.boot_id,
-            ", ".join(f"{name}={value:g}" for name, value in runtime.envelope.items()),
-        )
-        self._run_id = await self._history.start_run(at, socket.gethostname(), self.settings.engine.url, runtime)
-        self._said = {"boot": (runtime.boot_id,)}
+    async def _take_note_of(self, snapshot: Snapshot, runtime: EngineRuntime) -> None:
+        """Open a run for a boot that is new; start the windows afresh when anybody has moved a knob."""
+        values = {name: (k.value if (k := runtime.knob(name)) else None) for name in runtime.envelope}
+        if values != self._values or runtime.boot_id != self._boot_id:
+            self._estimator.restart_window()
+        self._values = values
+        if runtime.boot_id != self._boot_id and await self._recorder.begin_run(
+            snapshot.wall, socket.gethostname(), self.settings.engine.url, runtime
+        ):
+            self._boot_id = runtime.boot_id
+            logger.info(
+                "engine: steering vLLM %s at %s, boot %s, envelope %s",
+                runtime.vllm_version,
+                self.settings.engine.url,
+                runtime.boot_id,
+                ", ".join(f"{name}={value:g}" for name, value in runtime.envelope.items()),
+            )
 
     def _propose(self, view: View) -> list[Proposal]:
         proposals: list[Proposal] = []
@@ -198,48 +171,23 @@ class Loop:
 
     async def _act(self, runtime: EngineRuntime, changes: list[Decision], view: View) -> None:
         try:
-            concluded = await self._actuator.carry_out(self._run_id, runtime, changes)
-            self._history_condition.report(None)
+            concluded = await self._actuator.carry_out(runtime, changes)
         except HistoryUnavailable as error:
-            self._history_condition.report(f"no change is made: {error}")
+            self._recorder.withheld(error)
             return
+        finally:
+            self._estimator.restart_window()
         for decision in concluded:
-            self._said[decision.knob] = (decision.status, decision.reason)
-            self._arbiter.moved(decision.knob, view.now_s)
-            _log(decision)
-        self._estimator.restart_window()
-
-    async def _record(self, decisions: list[Decision]) -> None:
-        """Write what is new: a hold that goes on for the same reason is one row, not one each tick."""
-        new = [d for d in decisions if self._is_news(d)]
-        if not new:
-            return
-        try:
-            await self._history.add(self._run_id, new)
-            self._history_condition.report(None)
-        except HistoryUnavailable as error:
-            self._history_condition.report(str(error))
-            return
-        for decision in new:
-            self._said[decision.knob] = (decision.status, decision.reason)
-            _log(decision)
-
-    def _is_news(self, decision: Decision) -> bool:
-        before, ticks = self._holds.get(decision.knob, (decision.reason, 0))
-        ticks = ticks + 1 if before is decision.reason else 1
-        self._holds[decision.knob] = (decision.reason, ticks)
-        if self._said.get(decision.knob) == (decision.status, decision.reason):
-            return False
-        return decision.status is not Status.HOLD or ticks >= HOLD_TICKS
+            self._arbiter.tried(decision.knob, view.now_s, took_effect=decision.status is Status.APPLIED)
 
 
-def _draining(core: Any) -> bool:
+def _fallback(settings: Settings) -> Mapping[str, float]:
+    """What the engine returns to when this daemon dies: the fixed batch in mode `static`, else the start-up values."""
+    if settings.mode is Mode.STATIC:
+        return {MAX_NUM_SEQS: settings.policies.static.fixed_batch_size}
+    return {}
+
+
+def _draining(core: EngineCore) -> bool:
     cap = core.knobs.get(MAX_NUM_SEQS)
     return cap is not None and cap.value is not None and core.running > cap.value
-
-
-def _log(decision: Decision) -> None:
-    level = logging.WARNING if decision.status in (Status.FAILED, Status.DIVERGED) else logging.INFO
-    guards = "".join(f" [{guard}]" for guard in decision.guards)
-    error = f" ({decision.error})" if decision.error else ""
-    logger.log(level, "%s %s: %s%s%s", decision.knob, decision.status, decision.sentence, guards, error)

@@ -8,17 +8,19 @@ from __future__ import annotations
 import difflib
 import os
 import tomllib
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import SettingsError as EnvironmentSettingsError
 
 from domain.decision import Mode
 from domain.errors import SettingsError
 from domain.slo import Latency, Slo
 from policies.registry import PoliciesSettings
+from policies.static import StaticSettings
 
 ENV_PREFIX = "GOVERNOR_"
 ENV_NESTED = "__"
@@ -43,8 +45,11 @@ class EngineSettings(Table):
     @field_validator("url")
     @classmethod
     def _http(cls, url: str) -> str:
-        if not url.startswith(("http://", "https://")):
-            raise ValueError("must begin with http:// or https://")
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError("must be an address like http://127.0.0.1:8000")
+        if parts.username or parts.password:
+            raise ValueError("must not carry credentials: the token belongs into token_file")
         return url.rstrip("/")
 
 
@@ -98,6 +103,15 @@ class Settings(BaseSettings):
     policies: PoliciesSettings = Field(default_factory=PoliciesSettings)
     log: LogSettings = Field(default_factory=LogSettings)
 
+    @model_validator(mode="after")
+    def _lease_outlives_ticks(self) -> Settings:
+        if self.engine.lease_s < 3 * self.tick_s:
+            raise ValueError(
+                f"engine.lease_s = {self.engine.lease_s:g} must be at least three times tick_s = {self.tick_s:g}, "
+                "or the lease runs out between two ticks"
+            )
+        return self
+
     @classmethod
     def settings_customise_sources(
         cls,
@@ -110,17 +124,19 @@ class Settings(BaseSettings):
         return (env_settings, init_settings)  # the file comes in as init values; the environment wins
 
 
-def load(path: Path | None, environ: Mapping[str, str] | None = None) -> Settings:
+def load(path: Path | None) -> Settings:
     """Read and validate. Raises SettingsError with one line for each fault."""
-    env = os.environ if environ is None else environ
     values = _read_toml(path) if path is not None else {}
-    _reject_unknown_environment(env)
-    values = _with_seed_variables(values, env)
+    _reject_unknown_environment()
+    source = f"{path} and the environment" if path else "the environment"
     try:
-        return Settings(**values)
+        return _with_seed_variables(Settings(**values))
     except ValidationError as error:
-        source = f"{path} and the environment" if path else "the environment"
         raise SettingsError("\n".join(_sentence(fault, source) for fault in error.errors())) from error
+    except EnvironmentSettingsError as error:
+        raise SettingsError(
+            f"cannot use the environment: {error}; name one setting, as GOVERNOR_ENGINE__URL"
+        ) from error
 
 
 def _read_toml(path: Path) -> dict[str, Any]:
@@ -132,23 +148,27 @@ def _read_toml(path: Path) -> dict[str, Any]:
         raise SettingsError(f"cannot understand the settings file {path}: {error}") from error
 
 
-def _with_seed_variables(values: dict[str, Any], env: Mapping[str, str]) -> dict[str, Any]:
-    """The seeds' rollback switches: VLLM_DISABLE_DYNAMIC=1 is mode `static`, VLLM_FIXED_BATCH_SIZE its batch size."""
-    if env.get("VLLM_DISABLE_DYNAMIC", "0") not in ("", "0"):
-        values = {**values, "mode": Mode.STATIC.value}
-    fixed = env.get("VLLM_FIXED_BATCH_SIZE")
+def _with_seed_variables(settings: Settings) -> Settings:
+    """The seeds' rollback switches, over everything else: VLLM_DISABLE_DYNAMIC=1, VLLM_FIXED_BATCH_SIZE=8."""
+    changes: dict[str, Any] = {}
+    if os.environ.get("VLLM_DISABLE_DYNAMIC", "0") not in ("", "0"):
+        changes["mode"] = Mode.STATIC
+    fixed = os.environ.get("VLLM_FIXED_BATCH_SIZE")
     if fixed:
-        policies = values.get("policies", {})
-        static = {**policies.get("static", {}), "fixed_batch_size": fixed}
-        values = {**values, "policies": {**policies, "static": static}}
-    return values
+        try:
+            static = StaticSettings.model_validate({"fixed_batch_size": fixed})
+        except ValidationError as error:
+            fault = error.errors()[0]["msg"]
+            raise SettingsError(f"cannot use VLLM_FIXED_BATCH_SIZE = {fixed!r}: {fault}") from error
+        changes["policies"] = settings.policies.model_copy(update={"static": static})
+    return settings.model_copy(update=changes)
 
 
-def _reject_unknown_environment(env: Mapping[str, str]) -> None:
-    for name in env:
-        if not name.startswith(ENV_PREFIX):
+def _reject_unknown_environment() -> None:
+    for name in os.environ:
+        if not name.upper().startswith(ENV_PREFIX):
             continue
-        first = name.removeprefix(ENV_PREFIX).split(ENV_NESTED)[0].lower()
+        first = name.upper().removeprefix(ENV_PREFIX).split(ENV_NESTED)[0].lower()
         if first not in Settings.model_fields:
             near = difflib.get_close_matches(first, Settings.model_fields, 1)
             hint = f"; did you mean {ENV_PREFIX}{near[0].upper()}?" if near else ""
@@ -157,6 +177,8 @@ def _reject_unknown_environment(env: Mapping[str, str]) -> None:
 
 def _sentence(fault: Any, source: str) -> str:
     location = [str(part) for part in fault["loc"]]
+    if not location:
+        return f"cannot use the settings (from {source}): {fault['msg'].removeprefix('Value error, ')}"
     key = ".".join(location)
     if fault["type"] == "extra_forbidden":
         near = difflib.get_close_matches(location[-1], _known_keys(location[:-1]), 1)

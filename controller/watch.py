@@ -17,11 +17,6 @@ class Condition:
         self._what = what
         self._problem: str | None = None
 
-    @property
-    def problem(self) -> str | None:
-        """The present cause, None when all is well."""
-        return self._problem
-
     def report(self, problem: str | None) -> None:
         """Tell the state of this tick."""
         if problem == self._problem:

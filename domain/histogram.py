@@ -26,13 +26,6 @@ class Histogram:
     def mean(self) -> float | None:
         return self.total / self.samples if self.samples > 0 else None
 
-    def __add__(self, other: Histogram) -> Histogram:
-        """Sum over engines. Different bounds cannot be summed."""
-        if self.bounds != other.bounds:
-            raise ValueError(f"cannot add histograms of different bounds: {self.bounds} and {other.bounds}")
-        counts = tuple(a + b for a, b in zip(self.counts, other.counts, strict=True))
-        return Histogram(self.bounds, counts, self.total + other.total)
-
     def since(self, earlier: Histogram) -> Histogram | None:
         """What was observed after `earlier`; None when a bucket went down (the engine restarted) or the bounds
         differ.
@@ -50,7 +43,7 @@ class Histogram:
     def quantile(self, q: float) -> float | None:
         """Linear interpolation inside a bucket, as PromQL's histogram_quantile does. None without samples.
 
-        A quantile that lands in the +Inf bucket answers the highest finite bound: see `saturated`.
+        A quantile that lands in the +Inf bucket answers the highest finite bound: it is at least that.
         """
         if self.samples <= 0:
             return None
@@ -65,10 +58,6 @@ class Histogram:
                 return lower_bound + (bound - lower_bound) * share
             lower_bound, lower_count = bound, count
         return None
-
-    def saturated(self, q: float) -> bool:
-        """True when the quantile lies beyond the highest finite bound, where nothing is known but "at least"."""
-        return len(self.counts) > 1 and q * self.samples > self.counts[-2]
 
     def fraction_above(self, value: float) -> float | None:
         """Share of samples above `value`; exact when a bound lies on it, else interpolated. None without samples."""

@@ -6,7 +6,7 @@ Belongs here: the answer of `GET /governor/v1/runtime` as frozen values. Never: 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 MAX_NUM_SEQS = "max_num_seqs"
@@ -34,6 +34,8 @@ class Knob:
     maximum: float | None
     support: Support
     reason: str | None = None
+    disagreeing: bool = False
+    """Several engine cores read different values; `value` is then the lowest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,16 +76,25 @@ class EngineRuntime:
     def lease_expirations(self) -> int:
         return sum(core.lease_expirations for core in self.cores)
 
-    @property
-    def knob_names(self) -> tuple[str, ...]:
-        return tuple(self.cores[0].knobs) if self.cores else ()
-
     def knob(self, name: str) -> Knob | None:
-        """The knob as all cores have it, or None when it is off or the cores disagree on its value."""
+        """The knob over all cores, None when one of them has it off.
+
+        Where the cores differ the narrowest bounds count, and the lowest value, the most cautious one in force.
+        """
         knobs = [core.knobs[name] for core in self.cores if name in core.knobs]
-        if not knobs or len(knobs) != len(self.cores) or any(k.support is Support.OFF for k in knobs):
+        if (
+            not knobs
+            or len(knobs) != len(self.cores)
+            or any(k.support is Support.OFF or k.value is None for k in knobs)
+        ):
             return None
-        return knobs[0] if len({knob.value for knob in knobs}) == 1 else None
+        return replace(
+            knobs[0],
+            value=min(k.value for k in knobs if k.value is not None),
+            minimum=max((k.minimum for k in knobs if k.minimum is not None), default=None),
+            maximum=min((k.maximum for k in knobs if k.maximum is not None), default=None),
+            disagreeing=len({k.value for k in knobs}) > 1,
+        )
 
     @property
     def envelope(self) -> dict[str, float]:

@@ -19,15 +19,12 @@ class VllmReading:
     """vLLM's `/metrics`. Gauges as they are now, counters since the engine's boot."""
 
     running: float | None = None
-    waiting: float | None = None
     kv_cache_usage_ratio: float | None = None
     """Of the fullest engine core: an average would hide it."""
     preemptions: float | None = None
     requests_finished: float | None = None
     prompt_tokens: float | None = None
     generation_tokens: float | None = None
-    prefix_cache_queries_tokens: float | None = None
-    prefix_cache_hits_tokens: float | None = None
     latencies: Mapping[Latency, Histogram] = field(default_factory=dict)
 
 
@@ -39,9 +36,6 @@ class GpuReading:
     uuid: str
     name: str
     utilization_ratio: float | None = None
-    memory_used_bytes: int | None = None
-    memory_total_bytes: int | None = None
-    power_w: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,5 +47,3 @@ class Snapshot:
     vllm: VllmReading | None
     runtime: EngineRuntime | None
     gpus: tuple[GpuReading, ...] | None
-    problems: tuple[str, ...] = ()
-    """One sentence for each source that could not be read."""

@@ -19,11 +19,8 @@ class View:
 
     now_s: float
     runtime: EngineRuntime | None = None
-    running: float | None = None
-    waiting: float | None = None
     kv_cache_usage_ratio: float | None = None
     requests_per_s: float | None = None
-    generation_tokens_per_s: float | None = None
     preemptions_per_s: float | None = None
     gpu_utilization_ratio: float | None = None
     window_s: float = 0.0
@@ -31,7 +28,6 @@ class View:
     latencies: Mapping[Latency, Histogram] = field(default_factory=dict)
     """What completed inside the window."""
     slos: tuple[Slo, ...] = ()
-    problems: tuple[str, ...] = ()
 
     def over_ratio(self, slo: Slo) -> float | None:
         """Share of samples above the objective's bound in the window; None without samples."""

@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from domain.decision import Proposal, Reason
 from domain.runtime import MAX_NUM_SEQS, EngineRuntime, Knob
@@ -20,6 +20,10 @@ from domain.view import View
 from policies import ladder
 from policies.base import PolicySettings
 
+MIN_BREACH_SAMPLES = 20
+"""A breach is acted on from here on if it is beyond noise: cutting on little evidence is the safe side, growing is
+not.
+"""
 ONE_SIDED_95 = 1.645
 """Standard normal quantile: a share counts as over the allowed one only beyond sampling noise at 95 % confidence."""
 
@@ -53,6 +57,12 @@ class BatchResizeSettings(PolicySettings):
     )
     refuted_max_s: float = Field(default=900.0, ge=0.0)
 
+    @model_validator(mode="after")
+    def _steep_is_steeper(self) -> BatchResizeSettings:
+        if self.steep_shrink_factor > self.shrink_factor:
+            raise ValueError(f"steep_shrink_factor must not be over shrink_factor = {self.shrink_factor:g}")
+        return self
+
 
 @dataclass(frozen=True, slots=True)
 class BatchResizeState:
@@ -74,11 +84,12 @@ class _Verdict:
     slo: Slo
     over_ratio: float | None
     samples: float
-    queue_bound: bool
+    queue_bound: bool | None
+    """None: unknown, then the breach is nobody's: neither a reason to shrink nor leave to grow."""
 
     @property
     def breached(self) -> bool:
-        if self.over_ratio is None or self.samples <= 0:
+        if self.over_ratio is None or self.samples < MIN_BREACH_SAMPLES:
             return False
         allowed = self.slo.allowed_ratio
         return self.over_ratio > allowed + ONE_SIDED_95 * math.sqrt(allowed * (1 - allowed) / self.samples)
@@ -106,7 +117,11 @@ class BatchResize:
         runtime = view.runtime
         knob = runtime.knob(MAX_NUM_SEQS) if runtime else None
         if runtime is None or knob is None or knob.value is None:
-            why = "the engine core has not answered" if runtime is None else "the engine has no admission cap to steer"
+            why = (
+                "the engine core has not answered"
+                if runtime is None
+                else "an engine core has no admission cap to steer"
+            )
             return state, (self._propose(None, Reason.ABSTAIN_UNKNOWN, f"No proposal: {why}.", {}),)
         state = self._observe(state, view, runtime.boot_id, knob.value)
         verdicts = [self._verdict(view, slo) for slo in view.slos]
@@ -148,8 +163,8 @@ class BatchResize:
         )
         since_change_s = view.now_s - state.changed_s
         draining = max((core.running for core in runtime.cores), default=0) > cap
-        breached = [v for v in verdicts if v.breached and v.samples >= self.settings.min_samples]
-        inference = [v for v in breached if not v.queue_bound]
+        breached = [v for v in verdicts if v.breached]
+        inference = [v for v in breached if v.queue_bound is False]
 
         if draining:
             return (
@@ -159,7 +174,9 @@ class BatchResize:
             )
         if inference:
             return self._shrink(cap, steps, since_change_s, state.shrank, inference)
-        return self._grow(cap, steps, since_change_s, state, view, runtime, verdicts, bool(breached))
+        return self._grow(
+            cap, steps, since_change_s, state, view, runtime, verdicts, any(v.queue_bound for v in breached)
+        )
 
     def _shrink(
         self, cap: float, steps: tuple[int, ...], since_change_s: float, shrank: bool, inference: list[_Verdict]
@@ -249,15 +266,16 @@ class BatchResize:
         return None
 
     def _verdict(self, view: View, slo: Slo) -> _Verdict:
-        """A breach is the queue's when most of the latency was spent waiting: then a smaller batch makes it worse."""
-        queue, inference = view.latencies.get(Latency.QUEUE), view.latencies.get(Latency.INFERENCE)
-        queue_bound = False
-        if slo.latency in (Latency.TTFT, Latency.E2E, Latency.QUEUE):
-            queue_s = queue.mean if queue else None
-            inference_s = inference.mean if inference else None
-            queue_bound = (
-                queue_s is None or inference_s is None or slo.latency is not Latency.E2E or queue_s > inference_s
+        """Whose breach it is. Most of the latency spent waiting makes it the queue's: a smaller batch makes that
+        worse.
+        """
+        if slo.latency is not Latency.E2E:
+            return _Verdict(
+                slo, view.over_ratio(slo), view.samples(slo.latency), queue_bound=slo.latency is Latency.TTFT
             )
+        queue, inference = view.latencies.get(Latency.QUEUE), view.latencies.get(Latency.INFERENCE)
+        queue_s, inference_s = (h.mean if h is not None else None for h in (queue, inference))
+        queue_bound = None if queue_s is None or inference_s is None else queue_s > inference_s
         return _Verdict(slo, view.over_ratio(slo), view.samples(slo.latency), queue_bound)
 
     @staticmethod

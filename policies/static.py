@@ -32,5 +32,8 @@ class Static:
 
     def decide(self, state: None, view: View) -> tuple[None, tuple[Proposal, ...]]:
         wanted = self.settings.fixed_batch_size
+        if view.runtime is None or view.runtime.knob(MAX_NUM_SEQS) is None:
+            why = "No proposal: the cap in force is not known."
+            return None, (Proposal(self.name, MAX_NUM_SEQS, None, Reason.ABSTAIN_UNKNOWN, why),)
         sentence = f"Static batch: max_num_seqs stays at {wanted}."
         return None, (Proposal(self.name, MAX_NUM_SEQS, wanted, Reason.STATIC_BATCH, sentence),)

@@ -11,44 +11,51 @@ from typing import Any
 
 from alembic import command
 from alembic.config import Config
+from alembic.util import CommandError
 from sqlalchemy import Connection, event
-from sqlalchemy.engine import make_url
+from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from domain.errors import HistoryUnavailable, SettingsError
 
-BUSY_TIMEOUT_MS = 5000
+BUSY_TIMEOUT_MS = 1000
+"""A tick waits this long for another process's lock, then says so."""
+BACKENDS = {"sqlite": "sqlite+aiosqlite"}
+"""Database to its asynchronous driver."""
 
 
 def database_url(text: str) -> str:
-    """A SQLAlchemy URL as it is; anything else is the path of a SQLite file."""
+    """A SQLAlchemy URL as it is; anything else is the path of a SQLite file. Raises SettingsError."""
     if "://" not in text:
-        return f"sqlite+aiosqlite:///{Path(text).expanduser()}"
+        return URL.create("sqlite+aiosqlite", database=str(Path(text).expanduser())).render_as_string(False)
     try:
         url = make_url(text)
-    except ArgumentError as error:
-        raise SettingsError(f"cannot use the database URL {text!r}: {error}") from error
-    return url.set(drivername="sqlite+aiosqlite").render_as_string(False) if url.drivername == "sqlite" else text
+    except (ArgumentError, ValueError) as error:
+        raise SettingsError("cannot use the database URL: it is not of the form driver://user@host/name") from error
+    if url.get_backend_name() not in BACKENDS:
+        known = ", ".join(BACKENDS)
+        raise SettingsError(f"cannot use a {url.get_backend_name()} database for the history: it takes {known}")
+    return url.set(drivername=BACKENDS[url.get_backend_name()]).render_as_string(False)
 
 
 def sqlite_path(url: str) -> Path | None:
     """The file behind a SQLite URL, None for another database or for memory."""
     parsed = make_url(url)
-    if not parsed.drivername.startswith("sqlite") or not parsed.database or parsed.database == ":memory:":
+    if parsed.get_backend_name() != "sqlite" or not parsed.database or parsed.database == ":memory:":
         return None
     return Path(parsed.database)
 
 
 def _pragmas(connection: Any, _record: Any) -> None:
     cursor = connection.cursor()
-    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", f"busy_timeout={BUSY_TIMEOUT_MS}"):
+    for pragma in ("synchronous=FULL", "foreign_keys=ON", f"busy_timeout={BUSY_TIMEOUT_MS}"):
         cursor.execute(f"PRAGMA {pragma}")
     cursor.close()
 
 
 def create(url: str) -> AsyncEngine:
-    """An engine for `url`; SQLite in WAL mode with foreign keys, each commit on disk before it returns."""
+    """An engine for `url`; SQLite with foreign keys, each commit on disk before it returns."""
     engine = create_async_engine(url)
     if engine.dialect.name == "sqlite":
         event.listen(engine.sync_engine, "connect", _pragmas)
@@ -68,8 +75,15 @@ async def migrate(engine: AsyncEngine) -> None:
     try:
         if path is not None:
             await asyncio.to_thread(path.parent.mkdir, parents=True, exist_ok=True)
+            async with engine.connect() as connection:  # kept in the file: readers never change it
+                await connection.exec_driver_sql("PRAGMA journal_mode=WAL")
         async with engine.begin() as connection:
             await connection.run_sync(_alembic)
+    except CommandError as error:
+        raise HistoryUnavailable(
+            f"cannot open the history at {path or engine.url.render_as_string()}: a newer vllm-governor wrote it "
+            f"({error}); use that one, or name another file"
+        ) from error
     except (OSError, SQLAlchemyError) as error:
         where = path or engine.url.render_as_string(hide_password=True)
         raise HistoryUnavailable(

@@ -88,14 +88,15 @@ class History:
             query = query.where(DecisionRow.status != Status.HOLD.value)
         async with self._transaction() as session:
             rows = (await session.execute(query.order_by(DecisionRow.id.desc()).limit(limit))).all()
-        return [StoredDecision(row.id, _to_decision(row, boot_id)) for row, boot_id in reversed(rows)]
+            return [StoredDecision(row.id, _to_decision(row, boot_id)) for row, boot_id in reversed(rows)]
 
     @asynccontextmanager
     async def _transaction(self) -> AsyncIterator[AsyncSession]:
         try:
             async with self._session.begin() as session:
                 yield session
-        except (SQLAlchemyError, OSError) as error:
+        except (SQLAlchemyError, OSError, ValueError) as error:
+            # ValueError: a row written by a newer version holds a word that this one does not know.
             reason = str(getattr(error, "orig", None) or error).splitlines()[0]
             raise HistoryUnavailable(f"cannot use the history at {self.where}: {reason}") from error
 

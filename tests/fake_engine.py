@@ -39,6 +39,10 @@ class FakeEngine:
         self.leases: list[dict[str, Any]] = []
         self.ignore_patches = False
         self.status: int | None = None
+        self.metrics_status: int | None = None
+        self.drop_answers = False
+        """Carry a PATCH out, then break the connection: its answer is lost."""
+        self.startup = 64
         app = web.Application()
         app.router.add_get("/governor/v1/runtime", self._get)
         app.router.add_patch("/governor/v1/runtime", self._patch)
@@ -54,8 +58,8 @@ class FakeEngine:
         self.boot_id, self.generation, self.cap = "boot-b", 0, 64
 
     async def _metrics(self, _request: web.Request) -> web.Response:
-        if self.status:
-            return web.Response(status=self.status)
+        if self.metrics_status:
+            return web.Response(status=self.metrics_status)
         self.finished += 10
         return web.Response(text=METRICS.format(running=self.running, waiting=self.waiting, finished=self.finished))
 
@@ -71,6 +75,8 @@ class FakeEngine:
             self.cap = body["knobs"]["max_num_seqs"]
             self.generation += 1
             self.running = self.cap
+        if self.drop_answers and request.transport is not None:
+            request.transport.abort()
         return self._answer()
 
     async def _lease(self, request: web.Request) -> web.Response:
@@ -78,7 +84,10 @@ class FakeEngine:
         self.leases.append(body)
         if body["boot_id"] != self.boot_id:
             return self._refuse(412, "stale", "another boot is current")
-        self.fallback = body.get("fallback", self.fallback)
+        named = body.get("fallback", self.fallback)
+        if any(value > self.startup for value in named.values()):
+            return self._refuse(422, "out_of_bounds", "the fallback is not within the envelope")
+        self.fallback = named
         return self._answer()
 
     @staticmethod
@@ -89,7 +98,14 @@ class FakeEngine:
         if self.status:
             return self._refuse(self.status, "engine_unavailable", "the engine core did not answer in time")
         knobs = {
-            "max_num_seqs": {"value": self.cap, "startup": 64, "min": 1, "max": 64, "support": "native", "reason": None}
+            "max_num_seqs": {
+                "value": self.cap,
+                "startup": self.startup,
+                "min": 1,
+                "max": self.startup,
+                "support": "native",
+                "reason": None,
+            }
         }
         core = {
             "engine": 0,
@@ -99,7 +115,12 @@ class FakeEngine:
             "waiting": self.waiting,
             "degraded": [],
             "knobs": knobs,
-            "lease": {"held": True, "remaining_s": 14.0, "fallback": self.fallback, "expirations": 0},
+            "lease": {
+                "held": True,
+                "remaining_s": 14.0,
+                "fallback": {"max_num_seqs": self.startup} | self.fallback,
+                "expirations": 0,
+            },
         }
         return web.json_response(
             {

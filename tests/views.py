@@ -43,8 +43,6 @@ def view(now_s: float = 100.0, **changes: Any) -> View:
     """A busy engine with room and no objective."""
     values: dict[str, Any] = {
         "runtime": runtime(),
-        "running": 8,
-        "waiting": 20,
         "kv_cache_usage_ratio": 0.2,
         "requests_per_s": 50.0,
         "preemptions_per_s": 0.0,

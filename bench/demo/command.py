@@ -10,6 +10,7 @@ import asyncio
 import json
 import math
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
@@ -21,7 +22,7 @@ from bench.demo import plan, target
 from bench.demo.daemon import DaemonError
 from bench.demo.run import STATIC_BATCH, demonstrate
 from bench.demo.screen import Screen
-from bench.demo.target import Target
+from bench.demo.target import LOAD_LIMIT_S, Target
 from bench.load import LoadError, LoadOptions
 from bench.server import ServerError, VllmServer
 from bench.server_options import VllmOptions
@@ -37,11 +38,11 @@ def main(arguments: Sequence[str]) -> int:
     """Exit code 0: it ran. 1: a step failed, and one sentence says which. 2: the arguments cannot be used."""
     options = _parse(arguments)
     try:
-        result = asyncio.run(_demonstrate(options))
+        result = asyncio.run(_unless_terminated(options))
     except (GovernorError, ServerError, LoadError, DaemonError) as error:
         print(f"cannot go on: {error}", file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, asyncio.CancelledError):
         print("interrupted before it began", file=sys.stderr)
         return 130
     print(json.dumps(result), flush=True)
@@ -90,6 +91,14 @@ def _duration(text: str) -> float:
     return seconds
 
 
+async def _unless_terminated(options: argparse.Namespace) -> dict[str, Any]:
+    """SIGTERM and a closed terminal clean up as Ctrl-C does."""
+    work = asyncio.ensure_future(_demonstrate(options))
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        asyncio.get_running_loop().add_signal_handler(number, work.cancel)
+    return await work
+
+
 async def _demonstrate(options: argparse.Namespace) -> dict[str, Any]:
     screen = Screen()
     folder = places.ROOT / "var" / "demo" / datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
@@ -116,5 +125,5 @@ async def _own(stack: AsyncExitStack, screen: Screen, folder: Path, options: arg
     settings = VllmOptions(max_num_seqs=START_UP_MAXIMUM, port=options.port)
     server = await stack.enter_async_context(VllmServer(folder / "vllm", settings, on_progress=progress))
     clients = 64 if options.clients is None else options.clients
-    load = LoadOptions(clients=clients) if clients else None
+    load = LoadOptions(clients=clients, limit_s=LOAD_LIMIT_S) if clients else None
     return Target(server.url, server.token_file, MODEL, load, check=server.check)

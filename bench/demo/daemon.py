@@ -15,6 +15,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from bench import process_group
+from bench.setup import places
+
 STOP_S = 12.0
 
 
@@ -43,15 +46,8 @@ class Daemon:
         """Write the settings and start. Its own session: a Ctrl-C in the terminal reaches it through `stop` alone."""
         self._write(settings)
         environment = {name: value for name, value in os.environ.items() if not name.startswith("GOVERNOR_")}
-        with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "controller", "run", "--config", str(self.config)],
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                stdin=subprocess.DEVNULL,
-                env=environment,
-                start_new_session=True,
-            )
+        command = [sys.executable, "-m", "controller", "run", "--config", str(self.config)]
+        self._process = process_group.start(command, environment=environment, log=self.log, folder=places.ROOT)
 
     def configure(self, **settings: Any) -> None:
         """Write new settings and have the running daemon read them."""
@@ -68,14 +64,8 @@ class Daemon:
     async def stop(self) -> None:
         """SIGTERM, then SIGKILL; returns when it is gone. Idempotent."""
         process, self._process = self._process, None
-        if process is None or process.poll() is not None:
-            return
-        process.terminate()
-        try:
-            await asyncio.to_thread(process.wait, STOP_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            await asyncio.to_thread(process.wait)
+        if process is not None:
+            await asyncio.to_thread(process_group.end, process, patience_s=STOP_S)
 
     def _write(self, settings: Mapping[str, Any]) -> None:
         self.config.write_text(to_toml({**self._base, **settings}), encoding="utf-8")

@@ -24,7 +24,7 @@ from bench.demo.target import Target
 from bench.load import Load
 from controller.engine_client import EngineClient
 from domain.decision import Mode, Status
-from domain.errors import RecoverableError, StaleGeneration
+from domain.errors import EngineRefused, RecoverableError, StaleGeneration
 from domain.histogram import Histogram
 from domain.runtime import MAX_NUM_BATCHED_TOKENS, MAX_NUM_SEQS, EngineRuntime
 from domain.slo import Latency
@@ -70,7 +70,9 @@ async def demonstrate(
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
         session = await stack.enter_async_context(aiohttp.ClientSession())
         client = EngineClient(session, target.url, target.token_file, timeout_s=5.0)
-        await client.runtime()  # a missing plugin or a wrong token ends it here, with its sentence
+        found = await client.runtime()  # a missing plugin or a wrong token ends it here, with its sentence
+        if any(core.lease_remaining_s is not None for core in found.cores):
+            raise EngineRefused(f"another governor holds the lease of {target.url}: stop it first")
         daemon = Daemon(folder, _daemon_settings(target, history_file))
         history = History(database_url(str(history_file)))
         stack.push_async_callback(history.close)
@@ -211,6 +213,7 @@ async def _set_to_maximum(walk: Walk) -> None:
             await walk.client.set_knobs(runtime, {MAX_NUM_SEQS: knob.maximum}, LEASE_S)
         except StaleGeneration:
             await asyncio.sleep(TICK_S)
+    raise EngineRefused("the cap could not be set to its start-up maximum: something else keeps changing the engine")
 
 
 def _line(walk: Walk, phase: Phase, reading: Reading) -> Live:

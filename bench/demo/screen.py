@@ -12,9 +12,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from domain.decision import Decision, Status
-
-STATUS_STYLES = {Status.APPLIED: "bold green", Status.FAILED: "bold red", Status.DIVERGED: "bold red"}
+from controller.cli.decisions import STYLES
+from domain.decision import Decision
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +66,7 @@ class Screen:
         )
 
     def decision(self, decision: Decision) -> None:
-        style = STATUS_STYLES.get(decision.status, "cyan")
+        style = STYLES[decision.status]
         note = "".join(f" [{text}]" for text in (*decision.guards, decision.error) if text)
         self.console.print(
             f"        [{style}]{decision.status}[/{style}] {decision.knob}: {escape(decision.sentence + note)}"

@@ -15,6 +15,9 @@ from bench.load import LoadError, LoadOptions, check_target, served_model
 from controller.sensors import vllm
 from domain.errors import RecoverableError
 
+LOAD_LIMIT_S = 86_400.0
+"""No load of ours outlives a day, whoever forgets it."""
+
 
 def _never_fails() -> None:
     return None
@@ -45,7 +48,7 @@ async def attach(url: str, token_file: Path | None, clients: int | None) -> Targ
             check_target(url, allow_remote=True),
             token_file,
             model.name,
-            LoadOptions(clients=clients, allow_remote=True),
+            LoadOptions(clients=clients, allow_remote=True, limit_s=LOAD_LIMIT_S),
         )
     try:
         check_target(url)
@@ -62,4 +65,4 @@ async def attach(url: str, token_file: Path | None, clients: int | None) -> Targ
         return Target(
             url, token_file, model.name, None, "No load is sent: it is serving requests; CLIENTS=64 adds a load."
         )
-    return Target(url, token_file, model.name, LoadOptions())
+    return Target(url, token_file, model.name, LoadOptions(limit_s=LOAD_LIMIT_S))

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from domain.decision import Decision, Status
@@ -46,7 +47,8 @@ def decisions(
     """
     path = sqlite_path(database_url(db))
     if path is not None and not path.is_file():
-        raise HistoryUnavailable(f"cannot read the history at {path}: there is no such file; name it with --db")
+        what = "it is a directory" if path.is_dir() else "there is no such file"
+        raise HistoryUnavailable(f"cannot read the history at {path}: {what}; name the file with --db")
     stored = asyncio.run(_load(db, limit, knob, changes))
     if as_json:
         for row in stored:
@@ -85,7 +87,7 @@ def _table(stored: list[StoredDecision]) -> Table:
 
 def _cells(decision: Decision) -> list[str]:
     notes = [*decision.guards, *([decision.error] if decision.error else [])]
-    why = decision.sentence + "".join(f" [{note}]" for note in notes).replace("[", r"\[")
+    why = escape(decision.sentence + "".join(f" [{note}]" for note in notes))
     style = STYLES[decision.status]
     return [
         decision.at.strftime("%m-%d %H:%M:%S"),

@@ -15,14 +15,14 @@ from domain.snapshot import GpuReading
 
 
 class NvmlSensor:
-    """`absence` says why there are no readings, None when there are. Calls block: run `read` in a thread."""
+    """`absence` says why there are no readings, None when there are. Calls block: `controller.threads` bounds them."""
 
     def __init__(self) -> None:
-        self.absence: str | None = None
+        self.absence: str | None = "NVML has not answered yet"
         self._open = False
 
     def open(self) -> None:
-        """Initialise NVML; never raises."""
+        """Initialise NVML."""
         try:
             pynvml.nvmlInit()
             self._open = True
@@ -49,16 +49,11 @@ class NvmlSensor:
 
 def _device(index: int, handle: Any) -> GpuReading:
     utilization = _ask(pynvml.nvmlDeviceGetUtilizationRates, handle)
-    memory = _ask(pynvml.nvmlDeviceGetMemoryInfo, handle)
-    power_mw = _ask(pynvml.nvmlDeviceGetPowerUsage, handle)
     return GpuReading(
         index=index,
         uuid=str(_ask(pynvml.nvmlDeviceGetUUID, handle)),
         name=str(_ask(pynvml.nvmlDeviceGetName, handle)),
         utilization_ratio=None if utilization is None else utilization.gpu / 100,
-        memory_used_bytes=None if memory is None else int(memory.used),
-        memory_total_bytes=None if memory is None else int(memory.total),
-        power_w=None if power_mw is None else power_mw / 1000,
     )
 
 

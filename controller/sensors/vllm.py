@@ -23,7 +23,6 @@ MAX_BYTES = 4 * 1024 * 1024
 # vLLM's names, newest first where a metric was renamed (0.11 to 0.33).
 GAUGES = {
     "running": ("vllm:num_requests_running",),
-    "waiting": ("vllm:num_requests_waiting",),
     "kv_cache_usage_ratio": ("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"),
 }
 COUNTERS = {
@@ -31,8 +30,6 @@ COUNTERS = {
     "requests_finished": ("vllm:request_success_total",),
     "prompt_tokens": ("vllm:prompt_tokens_total",),
     "generation_tokens": ("vllm:generation_tokens_total",),
-    "prefix_cache_queries_tokens": ("vllm:prefix_cache_queries_total",),
-    "prefix_cache_hits_tokens": ("vllm:prefix_cache_hits_total",),
 }
 HISTOGRAMS = {
     Latency.TTFT: ("vllm:time_to_first_token_seconds",),
@@ -76,6 +73,13 @@ def parse(text: str, url: str = "vLLM") -> VllmReading:
         raise BadReading(
             f"{url}/metrics carries no vLLM series: is it vLLM, and was it started without --disable-log-stats?"
         )
+    try:
+        return _reading(samples)
+    except (KeyError, ValueError) as error:
+        raise BadReading(f"cannot understand {url}/metrics: a bucket has no usable bound ({error})") from error
+
+
+def _reading(samples: dict[str, list[Sample]]) -> VllmReading:
     values = {field: _number(field, _first(samples, names)) for field, names in (GAUGES | COUNTERS).items()}
     latencies = {
         latency: histogram

@@ -76,10 +76,18 @@ async def test_stopped_it_leaves_at_once_and_the_lease_does_the_rest(rig: Rig) -
         return await rig.cap() == 8
 
     await until("the static batch is in force", static, 30)
-    process = psutil.Process(rig.daemon.pid)
-    await rig.daemon.stop()
-    assert not process.is_running()
+    os.kill(rig.daemon.pid, signal.SIGTERM)
+
+    async def gone() -> bool:
+        return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+    async def back() -> bool:
+        return await rig.cap() == 8 and (await rig.client.runtime()).cores[0].lease_remaining_s is None
+
+    pid = rig.daemon.pid
+    await until("it is gone", gone, 10)
     assert "stopping:" in rig.log()
+    await until("the lease ran out and the static fallback stays", back, LEASE_S + 3)
 
 
 async def test_a_bad_reload_keeps_the_old_settings(rig: Rig) -> None:

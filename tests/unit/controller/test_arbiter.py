@@ -1,6 +1,8 @@
 """What stands between a policy and the engine."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import pairwise
 
 import pytest
 
@@ -47,8 +49,29 @@ def test_of_two_wishes_for_one_knob_the_lower_wins() -> None:
     assert decide(Arbiter(0), propose(None, "a"), propose(40, "b")).policy == "b"
 
 
-def test_a_knob_that_just_moved_rests() -> None:
-    arbiter = Arbiter(cooldown_s=5)
-    arbiter.moved(MAX_NUM_SEQS, 98.0)
+def test_a_knob_that_just_moved_rests_for_about_a_tick() -> None:
+    arbiter = Arbiter(tick_s=5)
+    arbiter.tried(MAX_NUM_SEQS, 98.0, took_effect=True)
     assert decide(arbiter, propose(40)).status is Status.RECORDED
     assert decide(arbiter, propose(40), now_s=103.0).status is Status.INTENDED
+
+
+def test_a_change_without_effect_is_tried_again_later_and_later_and_success_ends_that() -> None:
+    arbiter, now_s, tries = Arbiter(tick_s=1), 0.0, []
+    while now_s < 600:
+        if decide(arbiter, propose(40), now_s=now_s).status is Status.INTENDED:
+            tries.append(now_s)
+            arbiter.tried(MAX_NUM_SEQS, now_s, took_effect=False)
+        now_s += 1.0
+    pauses = [after - before for before, after in pairwise(tries)]
+    assert pauses == sorted(pauses)
+    assert len(tries) <= 10
+    arbiter.tried(MAX_NUM_SEQS, now_s, took_effect=True)
+    assert decide(arbiter, propose(40), now_s=now_s + 1).status is Status.INTENDED
+
+
+def test_cores_that_disagree_are_brought_to_the_lowest_value_in_force() -> None:
+    low, high = runtime(cap=16).cores[0], runtime(cap=32).cores[0]
+    torn = replace(runtime(cap=16), cores=(low, high))
+    (decision,) = Arbiter(0).decide(Mode.AUTO, AT, view(runtime=torn), [propose(16)])
+    assert (decision.old, decision.requested, decision.status) == (16, 16, Status.INTENDED)

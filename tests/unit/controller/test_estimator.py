@@ -16,12 +16,14 @@ def snapshot(now_s: float, vllm: VllmReading | None, **changes: Any) -> Snapshot
 
 def reading(finished: float, itl: float = 0.0) -> VllmReading:
     histogram = Histogram((0.05, math.inf), (itl, itl), itl * 0.01)
-    return VllmReading(running=3, requests_finished=finished, preemptions=0, latencies={Latency.ITL: histogram})
+    return VllmReading(
+        kv_cache_usage_ratio=0.3, requests_finished=finished, preemptions=0, latencies={Latency.ITL: histogram}
+    )
 
 
 def test_one_snapshot_gives_gauges_and_no_rate() -> None:
     view = Estimator(1.0).update(snapshot(0.0, reading(100)), ())
-    assert view.running == 3
+    assert view.kv_cache_usage_ratio == 0.3
     assert view.requests_per_s is None
     assert view.samples(Latency.ITL) == 0
 
@@ -64,8 +66,8 @@ def test_after_a_change_no_older_sample_counts() -> None:
 def test_a_reading_older_than_three_ticks_is_unknown() -> None:
     estimator = Estimator(1.0)
     estimator.update(snapshot(0.0, reading(1)), ())
-    assert estimator.update(snapshot(2.0, None), ()).running == 3
-    assert estimator.update(snapshot(3.5, None), ()).running is None
+    assert estimator.update(snapshot(2.0, None), ()).kv_cache_usage_ratio == 0.3
+    assert estimator.update(snapshot(3.5, None), ()).kv_cache_usage_ratio is None
 
 
 def test_gpu_utilization_is_the_busiest_known_and_unknown_when_none_says() -> None:

@@ -1,7 +1,7 @@
 """The loop against an engine that misbehaves. No real time passes: each test calls `tick` itself."""
 
-import asyncio
 import logging
+import threading
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +14,7 @@ from controller.clock import Now
 from controller.loop import Loop
 from controller.sensors.nvml import NvmlSensor
 from controller.settings import EngineSettings, Settings
+from controller.threads import BoundedCall
 from domain.decision import Reason, Status
 from domain.errors import HistoryUnavailable
 from store.database import database_url
@@ -88,16 +89,16 @@ async def test_an_engine_that_reads_another_value_is_diverged_not_applied(rig: R
 
 async def test_a_refused_change_is_failed_with_the_engines_sentence(rig: Rig) -> None:
     await ticks(rig, 1)
-    original = rig.loop._client.set_knobs
+    original = rig.loop._actuator._client.set_knobs
 
     async def stale(runtime: Any, knobs: Any, lease_s: float) -> Any:
         rig.engine.generation += 1
         return await original(runtime, knobs, lease_s)
 
-    rig.loop._client.set_knobs = stale  # type: ignore[method-assign]
+    rig.loop._actuator._client.set_knobs = stale  # type: ignore[method-assign]
     await ticks(rig, 2)
     failed = [r.decision for r in await rig.decisions() if r.decision.status is Status.FAILED]
-    assert failed[0].observed is None
+    assert failed[0].observed == 8
     assert "another boot or generation is current" in (failed[0].error or "")
     assert rig.engine.cap == 8
 
@@ -131,7 +132,7 @@ async def test_a_reload_gives_the_lease_the_fallback_of_the_new_mode(rig: Rig) -
     await ticks(rig, 1)
     await rig.loop.reconfigure(Settings(engine=EngineSettings(url=rig.engine.url)))
     await ticks(rig, 1)
-    assert rig.engine.fallback == {}
+    assert rig.engine.fallback == {"max_num_seqs": 64}
 
 
 async def test_a_restarted_engine_is_noticed_once_and_steered_on(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
@@ -156,9 +157,10 @@ async def test_an_absent_engine_is_waited_for_and_said_once(rig: Rig, caplog: py
 
 
 async def test_metrics_that_fail_freeze_growth_and_are_said_once(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
-    rig.engine.status = 500
+    rig.engine.metrics_status = 500
     await ticks(rig, 5)
     assert rig.engine.patches == []
+    assert [r.decision.reason for r in await rig.decisions()] == [Reason.ABSTAIN_UNKNOWN]
     assert sum(r.message.startswith("metrics:") for r in caplog.records) == 1
 
 
@@ -196,16 +198,137 @@ async def test_a_hold_for_the_same_reason_is_one_row(rig: Rig) -> None:
 async def test_a_driver_call_that_hangs_leaves_one_thread_and_the_loop_alive(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("controller.loop.NVML_DEADLINE_S", 0.01)
-    hang, calls = asyncio.Event(), 0
+    monkeypatch.setattr("controller.loop.NVML_LIMIT_S", 0.01)
+    release, calls = threading.Event(), 0
 
-    async def hanging(_call: Any) -> None:
+    def hanging() -> None:
         nonlocal calls
         calls += 1
-        await hang.wait()
+        release.wait(30)
 
-    monkeypatch.setattr("controller.loop.asyncio.to_thread", hanging)
+    rig.loop._read_nvml = BoundedCall("nvml", hanging)
     await ticks(rig, 4)
     assert calls == 1
     assert rig.engine.cap == 16
-    hang.set()
+    release.set()
+
+
+async def test_a_broken_driver_library_is_said_once_and_the_loop_goes_on(
+    rig: Rig, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken() -> None:
+        raise OSError("libnvidia-ml.so.1: file too short")
+
+    rig.loop._read_nvml = BoundedCall("nvml", broken)
+    await ticks(rig, 4)
+    assert rig.engine.cap == 16
+    assert sum("file too short" in r.message for r in caplog.records) == 1
+
+
+async def test_a_lost_answer_is_looked_up_and_never_repeated(rig: Rig) -> None:
+    rig.engine.drop_answers = True
+    await ticks(rig, 3)
+    rig.engine.drop_answers = False
+    assert len(rig.engine.patches) == 1
+    (row,) = [r for r in await rig.decisions() if r.decision.requested is not None]
+    assert (row.decision.status, row.decision.observed) == (Status.APPLIED, 16)
+
+
+async def test_an_outcome_that_could_not_be_written_is_written_later(
+    rig: Rig, caplog: pytest.LogCaptureFixture
+) -> None:
+    conclude = rig.history.conclude
+
+    async def broken(*_args: Any) -> None:
+        raise HistoryUnavailable("cannot use the history: disk full")
+
+    rig.history.conclude = broken  # type: ignore[method-assign, assignment]
+    rig.engine.waiting = 10_000
+    await ticks(rig, 3)
+    assert rig.engine.cap == 16
+    assert not any("no change is made" in r.message for r in caplog.records)
+    rig.engine.waiting = 0
+    rig.history.conclude = conclude  # type: ignore[method-assign]
+    await ticks(rig, 1)
+    changed = [r.decision for r in await rig.decisions() if r.decision.requested is not None]
+    assert [d.status for d in changed] == [Status.APPLIED]
+
+
+async def test_an_engine_met_while_the_history_is_down_is_greeted_when_it_is_back(
+    rig: Rig, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    begin = rig.history.start_run
+
+    async def broken(*_args: Any) -> int:
+        raise HistoryUnavailable("cannot use the history: disk full")
+
+    rig.history.start_run = broken  # type: ignore[method-assign, assignment]
+    await ticks(rig, 3)
+    assert rig.loop.failed_ticks == 0
+    assert sum("disk full" in r.message for r in caplog.records) == 1
+    rig.history.start_run = begin  # type: ignore[method-assign]
+    await ticks(rig, 2)
+    assert sum("steering vLLM" in r.message for r in caplog.records) == 1
+
+
+async def test_an_engine_that_ignores_changes_is_asked_less_and_less(
+    rig: Rig, caplog: pytest.LogCaptureFixture
+) -> None:
+    rig.engine.ignore_patches = True
+    await ticks(rig, 40)
+    assert 2 <= len(rig.engine.patches) <= 7
+    warnings = [r for r in caplog.records if r.levelno >= logging.WARNING]
+    assert len(warnings) == 1
+    assert len(await rig.decisions()) <= 2 * len(rig.engine.patches) + 2
+
+
+async def test_a_static_batch_over_the_envelope_is_kept_inside_it(rig: Rig) -> None:
+    rig.engine.startup = rig.engine.cap = rig.engine.running = 4
+    rig.build(mode="static")
+    await ticks(rig, 3)
+    assert rig.engine.fallback == {"max_num_seqs": 4}
+    assert [r.decision.guards for r in await rig.decisions()] == [
+        ("clamped from 8 to 4: the envelope of max_num_seqs is 1 to 4",)
+    ]
+
+
+async def test_a_fallback_that_somebody_else_renamed_is_set_again(rig: Rig) -> None:
+    rig.build(mode="static")
+    await ticks(rig, 2)
+    rig.engine.fallback = {"max_num_seqs": 50}
+    await ticks(rig, 1)
+    assert rig.engine.fallback == {"max_num_seqs": 8}
+
+
+async def test_a_knob_moved_by_somebody_else_starts_the_windows_afresh(rig: Rig) -> None:
+    rig.build(mode="observe")
+    seen = watch_windows(rig)
+    await ticks(rig, 4)
+    rig.engine.cap = rig.engine.running = 32
+    await ticks(rig, 2)
+    assert seen == [0, 1.5, 3.0, 4.5, 0, 1.5]
+
+
+async def test_while_a_cut_drains_nothing_is_measured(rig: Rig) -> None:
+    rig.build(mode="observe")
+    rig.engine.running = 40
+    seen = watch_windows(rig)
+    await ticks(rig, 3)
+    rig.engine.running = 8
+    await ticks(rig, 3)
+    assert seen == [0, 0, 0, 0, 1.5, 3.0]
+
+
+def watch_windows(rig: Rig) -> list[float]:
+    """The length of each view's window; the clock moves 1.5 s a tick."""
+    seen: list[float] = []
+    update = rig.loop._estimator.update
+
+    def recording(*args: Any) -> Any:
+        view = update(*args)
+        seen.append(view.window_s)
+        return view
+
+    rig.loop._estimator.update = recording  # type: ignore[method-assign, assignment]
+    return seen

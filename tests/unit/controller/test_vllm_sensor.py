@@ -27,7 +27,7 @@ def test_a_renamed_series_is_read_by_either_name_and_never_summed(names: list[st
 def test_an_absent_series_is_unknown() -> None:
     reading = parse('vllm:num_requests_running{engine="0"} 0\n')
     assert reading.running == 0
-    assert reading.waiting is None
+    assert reading.preemptions is None
     assert reading.latencies == {}
 
 
@@ -60,3 +60,9 @@ def test_histograms_of_several_engines_are_summed_by_bound() -> None:
     histogram = parse("\n".join(lines)).latencies[Latency.ITL]
     assert histogram.counts == (1, 4, 10)
     assert histogram.total == 2.0
+
+
+@pytest.mark.parametrize("labels", ['engine="0"', 'le="wide"'])
+def test_a_bucket_without_a_usable_bound_is_an_error(labels: str) -> None:
+    with pytest.raises(BadReading, match="bucket has no usable bound"):
+        parse(f"vllm:inter_token_latency_seconds_bucket{{{labels}}} 4\n")

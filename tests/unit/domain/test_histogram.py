@@ -26,11 +26,8 @@ def test_a_bucket_that_went_down_makes_the_difference_unknown() -> None:
     assert histogram(0, 1, 1, 1).since(histogram(1, 1, 1, 1)) is None
 
 
-def test_other_bounds_make_the_difference_unknown_and_the_sum_an_error() -> None:
-    other = Histogram((1.0, math.inf), (1, 1), 1.0)
-    assert histogram(1, 1, 1, 1).since(other) is None
-    with pytest.raises(ValueError, match="different bounds"):
-        histogram(1, 1, 1, 1) + other
+def test_other_bounds_make_the_difference_unknown() -> None:
+    assert histogram(1, 1, 1, 1).since(Histogram((1.0, math.inf), (1, 1), 1.0)) is None
 
 
 def test_without_samples_nothing_is_known() -> None:
@@ -53,11 +50,8 @@ def test_beyond_the_last_finite_bound_the_share_counts_what_is_surely_above() ->
     assert histogram(0, 0, 90, 100).fraction_above(5.0) == pytest.approx(0.1)
 
 
-def test_a_quantile_in_the_last_bucket_answers_its_lower_bound_and_says_so() -> None:
-    h = histogram(0, 0, 90, 100)
-    assert h.quantile(0.99) == 0.4
-    assert h.saturated(0.99)
-    assert not h.saturated(0.5)
+def test_a_quantile_in_the_last_bucket_answers_its_lower_bound() -> None:
+    assert histogram(0, 0, 90, 100).quantile(0.99) == 0.4
 
 
 @given(st.lists(st.integers(0, 50), min_size=4, max_size=4), st.floats(0.01, 0.99))

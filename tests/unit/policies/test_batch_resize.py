@@ -2,6 +2,7 @@
 objective.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -110,6 +111,22 @@ def test_a_breach_made_by_inference_shrinks() -> None:
     assert decide(e2e_breach(queue_mean_s=0.1, inference_mean_s=2.0)).reason is Reason.SHRINK_INFERENCE_SLO
 
 
+@pytest.mark.parametrize("missing", [Latency.QUEUE, Latency.INFERENCE])
+def test_a_breach_that_is_nobodys_neither_shrinks_nor_grows(missing: Latency) -> None:
+    seen = e2e_breach(queue_mean_s=2.0, inference_mean_s=0.5)
+    seen = replace(seen, latencies={k: v for k, v in seen.latencies.items() if k is not missing})
+    assert decide(seen).reason is Reason.HOLD_SLO_MARGIN
+
+
+def test_an_end_to_end_objective_without_samples_holds() -> None:
+    assert decide(view(slos=(Slo(Latency.E2E, 95, 0.05),))).reason is Reason.HOLD_THIN_EVIDENCE
+
+
+def test_a_quiet_engine_whose_few_requests_all_miss_is_cut() -> None:
+    seen = view(runtime=runtime(cap=32, running=32), slos=(ITL_SLO,), latencies={Latency.ITL: samples(60, 60)})
+    assert decide(seen).reason is Reason.SHRINK_INFERENCE_SLO
+
+
 def test_a_first_token_breach_is_the_queues() -> None:
     slo = Slo(Latency.TTFT, 95, 0.05)
     seen = view(slos=(slo,), latencies={Latency.TTFT: samples(1000, 900)})
@@ -167,32 +184,38 @@ def test_an_operators_value_between_rungs_is_kept_until_there_is_cause() -> None
     assert decide(view(runtime=runtime(cap=13, running=4, waiting=0))).wanted == 13
 
 
-VIEWS = st.builds(
-    lambda now, cap, running, waiting, kv, preempt, total, share, gpu: view(
-        now,
-        runtime=runtime(cap=cap, running=running, waiting=waiting),
-        kv_cache_usage_ratio=kv,
-        preemptions_per_s=preempt,
-        gpu_utilization_ratio=gpu,
-        slos=(ITL_SLO,),
-        latencies={Latency.ITL: samples(total, total * share)},
-    ),
-    st.floats(0, 1000),
-    st.integers(1, 64),
-    st.integers(0, 64),
-    st.integers(0, 500),
-    st.none() | st.floats(0, 1),
-    st.none() | st.floats(0, 10),
-    st.integers(0, 100_000),
-    st.floats(0, 1),
-    st.none() | st.floats(0, 1),
-)
+OBJECTIVES = (ITL_SLO, Slo(Latency.E2E, 95, 0.05))
+
+
+@st.composite
+def views(draw: st.DrawFn) -> View:
+    """Any view: each reading may be unknown, each latency may be missing."""
+    slo = draw(st.sampled_from(OBJECTIVES))
+    latencies = {}
+    for latency in (slo.latency, Latency.QUEUE, Latency.INFERENCE):
+        if draw(st.booleans()):
+            total = draw(st.integers(0, 100_000))
+            latencies[latency] = samples(total, total * draw(st.floats(0, 1)), mean_s=draw(st.floats(0.001, 10)))
+    return view(
+        draw(st.floats(0, 1000)),
+        runtime=runtime(
+            cap=draw(st.integers(1, 64)), running=draw(st.integers(0, 64)), waiting=draw(st.integers(0, 500))
+        ),
+        kv_cache_usage_ratio=draw(st.none() | st.floats(0, 1)),
+        preemptions_per_s=draw(st.none() | st.floats(0, 10)),
+        gpu_utilization_ratio=draw(st.none() | st.floats(0, 1)),
+        slos=(slo,),
+        latencies=latencies,
+    )
+
+
+VIEWS = views()
 
 
 @given(st.lists(VIEWS, max_size=30))
-def test_for_any_views_it_stays_inside_the_envelope_and_unknown_never_loosens(views: list[View]) -> None:
+def test_for_any_views_it_stays_inside_the_envelope_and_unknown_never_loosens(seen_views: list[View]) -> None:
     state = POLICY.initial_state()
-    for seen in sorted(views, key=lambda v: v.now_s):
+    for seen in sorted(seen_views, key=lambda v: v.now_s):
         state, (proposal,) = POLICY.decide(state, seen)
         assert seen.runtime is not None
         cap = seen.runtime.cores[0].knobs["max_num_seqs"].value
@@ -200,16 +223,20 @@ def test_for_any_views_it_stays_inside_the_envelope_and_unknown_never_loosens(vi
         assert cap is not None
         assert 1 <= proposal.wanted <= 64
         assert proposal.sentence
-        if seen.kv_cache_usage_ratio is None or seen.preemptions_per_s is None or seen.samples(Latency.ITL) < 100:
+        if (
+            seen.kv_cache_usage_ratio is None
+            or seen.preemptions_per_s is None
+            or seen.samples(seen.slos[0].latency) < 100
+        ):
             assert proposal.wanted <= cap
 
 
 @given(st.lists(VIEWS, max_size=20))
-def test_the_same_views_give_the_same_proposals(views: list[View]) -> None:
+def test_the_same_views_give_the_same_proposals(seen_views: list[View]) -> None:
     runs = []
     for _ in range(2):
         state, made = POLICY.initial_state(), []
-        for seen in views:
+        for seen in seen_views:
             state, (proposal,) = POLICY.decide(state, seen)
             made.append(proposal)
         runs.append(made)

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from domain.decision import Decision, Mode, Reason, Status
-from domain.errors import HistoryUnavailable
-from store.database import database_url
+from domain.errors import HistoryUnavailable, SettingsError
+from store.database import database_url, sqlite_path
 from store.history import History
 from tests.views import runtime
 
@@ -96,7 +96,41 @@ async def test_a_directory_that_cannot_be_written_is_named(tmp_path: Path) -> No
         await History(database_url(str(blocked / "history.db"))).open()
 
 
-def test_a_url_is_kept_and_a_path_becomes_sqlite() -> None:
-    assert database_url("postgresql+asyncpg://u@h/db") == "postgresql+asyncpg://u@h/db"
+def test_a_path_becomes_a_sqlite_url_whatever_is_in_it() -> None:
     assert database_url("/var/lib/x.db") == "sqlite+aiosqlite:////var/lib/x.db"
     assert database_url("sqlite:///x.db") == "sqlite+aiosqlite:///x.db"
+    assert sqlite_path(database_url("/tmp/a?b#c.db")) == Path("/tmp/a?b#c.db")
+
+
+@pytest.mark.parametrize("text", ["mysql://u:secret@h/db", "foo://x", "postgresql://u:secret@h:port/db"])
+def test_a_url_that_cannot_be_used_is_refused_without_its_password(text: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        database_url(text)
+    assert "secret" not in str(caught.value)
+
+
+async def test_a_history_of_a_newer_version_is_left_alone_and_named(history: History, tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "new" / "history.db") as other:
+        other.execute("UPDATE alembic_version SET version_num = '9999'")
+    with pytest.raises(HistoryUnavailable, match="a newer vllm-governor wrote it"):
+        await History(history.url).open()
+
+
+async def test_a_row_with_a_word_of_a_newer_version_is_an_error_not_a_crash(history: History, tmp_path: Path) -> None:
+    await history.add(None, [DECISION])
+    with sqlite3.connect(tmp_path / "new" / "history.db") as other:
+        other.execute("UPDATE decisions SET reason = 'by_moonlight'")
+    with pytest.raises(HistoryUnavailable, match="by_moonlight"):
+        await history.decisions(limit=1)
+
+
+async def test_reading_does_not_change_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "foreign.db"
+    with sqlite3.connect(path) as other:
+        other.execute("CREATE TABLE x (y)")
+    reader = History(database_url(str(path)))
+    with pytest.raises(HistoryUnavailable, match="no such table"):
+        await reader.decisions(limit=1)
+    await reader.close()
+    with sqlite3.connect(path) as other:
+        assert other.execute("PRAGMA journal_mode").fetchone() == ("delete",)
