@@ -43,8 +43,9 @@ class Rig:
         return knob.value if knob else None
 
     async def reset(self) -> None:
-        """All knobs at their start-up values, for the next test."""
+        """All knobs at their start-up values, in force and as fallback, for the next test."""
         runtime = await self.client.runtime()
+        runtime = await self.client.renew_lease(runtime.boot_id, 1.0, {})
         await self.client.set_knobs(runtime, runtime.envelope, 1.0)
 
     async def raw(self, method: str, path: str, **request: Any) -> tuple[int, dict[str, Any]]:
