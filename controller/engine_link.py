@@ -50,16 +50,17 @@ class EngineLink:
 
     async def _renew(self, met: EngineRuntime | None) -> EngineRuntime:
         runtime = met or await self._client.renew_lease(self._boot_id or "", self._lease_s, None)
-        wanted = self._wanted_fallback(runtime)
-        # Somebody else named other values, or the engine came back without ours: the dead man's switch is ours to set.
-        if any(core.fallback.get(name) != value for core in runtime.cores for name, value in wanted.items()):
-            runtime = await self._client.renew_lease(runtime.boot_id, self._lease_s, wanted)
+        ours = self._wanted_fallback(runtime)
+        expected = runtime.envelope | ours
+        # Somebody else named other values: the dead man's switch is ours to set.
+        if any(core.fallback.get(name) != value for core in runtime.cores for name, value in expected.items()):
+            runtime = await self._client.renew_lease(runtime.boot_id, self._lease_s, ours)
         return runtime
 
     def _wanted_fallback(self, runtime: EngineRuntime) -> dict[str, float]:
-        """Start-up values, and ours on top, inside the envelope: an engine started smaller than that keeps its own."""
+        """Ours, inside the envelope: an engine started smaller keeps its own. What is not named is the start-up value."""
         envelope = runtime.envelope
-        return envelope | {name: min(v, envelope[name]) for name, v in self._fallback.items() if name in envelope}
+        return {name: min(value, envelope[name]) for name, value in self._fallback.items() if name in envelope}
 
     def _notice_expiry(self, runtime: EngineRuntime) -> None:
         if runtime.lease_expirations > self._expirations:
