@@ -132,7 +132,7 @@ async def test_a_reload_gives_the_lease_the_fallback_of_the_new_mode(rig: Rig) -
     await ticks(rig, 1)
     await rig.loop.reconfigure(Settings(engine=EngineSettings(url=rig.engine.url)))
     await ticks(rig, 1)
-    assert rig.engine.fallback == {"max_num_seqs": 64}
+    assert rig.engine.fallback == {}
 
 
 async def test_a_restarted_engine_is_noticed_once_and_steered_on(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
