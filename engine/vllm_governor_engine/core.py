@@ -15,10 +15,16 @@ from typing import Any
 
 from . import deadline, errors, ops
 from .hooks import ScheduleHook
+from .knobs.admission_cap import NAME as CAP
 from .knobs.base import Engine, Value
 from .knobset import KnobSet
 from .lease import Lease
 from .log import get_logger
+from .purging import PART as PURGE
+from .purging import Purging
+from .stats.collection import PART as STATS
+from .stats.collection import Stats
+from .window import AdmissionWindow
 
 Clock = Callable[[], float]
 _ATTRIBUTE = "_vllm_governor"
@@ -35,14 +41,19 @@ class Governor:
         self.boot_id = secrets.token_hex(6)
         self.generation = 0
         self.lease = Lease()
+        self.frozen = False
         self.scheduler = scheduler
         self._clock = clock
         self.last_change: tuple[str | None, int] = (None, 0)
         """The caller's id of the last change, and the generation it led to: what an undo has to name."""
         self._degraded: list[dict[str, str]] = []
-        self._hook = ScheduleHook(scheduler, self._part_failed)
-        self._engine = Engine(scheduler, vllm_config, index, self._hook.add)
+        self._hook = ScheduleHook(scheduler, self._part_failed, clock)
+        self._engine = Engine(scheduler, vllm_config, index, self._hook, clock)
         self.knobs = KnobSet(self._engine, self._knob_off)
+        self.purging = Purging(self._engine)
+        self.stats = Stats(scheduler, vllm_config, self._hook, self._degrade, clock)
+        self.ask_workers: Callable[[str], Any] | None = None
+        """Calls a worker method by name on every worker, EngineCore.collective_rpc; None where there is none."""
 
     def call(self, op: str, payload: Mapping[str, Any]) -> dict[str, Any]:
         """Run one operation and answer the runtime as it is then. Raises GovernorError."""
@@ -50,15 +61,34 @@ class Governor:
             self.check_lease()
         except Exception as error:  # a broken lease must not keep anybody from reading or setting knobs
             self._degrade(_LEASE_PART, f"it cannot be checked ({errors.shown(error)})")
-        operation = ops.OPERATIONS.get(op)
-        if operation is None:
+        self._advance_purge()
+        operation, answer = ops.OPERATIONS.get(op), ops.ANSWERS.get(op)
+        if operation is None and answer is None:
             raise errors.unavailable(
                 f"the engine core does not know the operation {errors.shown(op)}; "
                 "install one version of the plugin for all of vLLM's processes"
             )
         _refuse_when_late(payload, self._clock)
-        operation(self, payload)
+        if answer is not None:
+            return answer(self, payload)
+        if operation is not None:
+            operation(self, payload)
         return self.runtime()
+
+    @property
+    def engine(self) -> Engine:
+        """The live engine, and what the knobs share of it."""
+        return self._engine
+
+    @property
+    def degraded(self) -> list[dict[str, str]]:
+        """The parts that switched themselves off: `part` and `reason`."""
+        return list(self._degraded)
+
+    @property
+    def window(self) -> AdmissionWindow:
+        """The admission window; its counters are the stats' to report."""
+        return self._engine.share(AdmissionWindow)
 
     def runtime(self) -> dict[str, Any]:
         """What this engine core contributes to the runtime document; see docs/rpc.md."""
@@ -69,9 +99,13 @@ class Governor:
             "generation": self.generation,
             "running": self._engine.running,
             "waiting": self._engine.waiting,
+            "held": self.window.held,
+            "frozen": self.frozen,
             "lease": self._describe_lease(),
             "degraded": list(self._degraded),
             "knobs": knobs,
+            "purge": self.purging.describe(),
+            "api_processes": self._engine.api_processes.describe(self.generation, self._clock()),
         }
 
     def require_current(self, expected: Mapping[str, Any], with_generation: bool = True) -> None:
@@ -82,6 +116,46 @@ class Governor:
         if not same:
             raise errors.stale(self.boot_id, self.generation)
 
+    def require_not_frozen(self) -> None:
+        """Raise `frozen` while an operator has stopped every change."""
+        if self.frozen:
+            raise errors.frozen()
+
+    def set_frozen(self, frozen: bool) -> None:
+        """Go to the fallback values and stay there, or let go of it. No call does anything when nothing is new.
+
+        A lease that ran out meanwhile is made good when it is lifted: another fallback may have been named.
+        """
+        if frozen == self.frozen:
+            return
+        before = self.knobs.values()
+        if frozen or not self.lease.held:
+            self.knobs.apply_each(self.fallback())
+        self.frozen = frozen
+        self._count_change(before, "freeze" if frozen else "freeze lifted")
+
+    def take_report(self, report: Mapping[str, Any]) -> None:
+        """Keep an API process's report; a knob that it could not set is switched off."""
+        self._engine.api_processes.take(report, self.boot_id, self._clock())
+        self.knobs.drop_failed()
+
+    def describe_wanted(self) -> dict[str, Any]:
+        """What an API process has to put in force, and what the arithmetic of its queue limit needs."""
+        values, fallback, remaining = self.knobs.values(), self.fallback(), self.lease.remaining_s(self._clock())
+        cap = int(values[CAP] if CAP in values else getattr(self.scheduler, "max_num_running_reqs", 0))
+        return {
+            "engine": int(self._engine.index),
+            "boot_id": self.boot_id,
+            "generation": self.generation,
+            "running": self._engine.running,
+            "cap": cap,
+            "wanted": self.knobs.wanted(values),
+            "lease_s": None if remaining is None or self.frozen else remaining,
+            "fallback_cap": int(fallback.get(CAP, cap)),
+            "fallback": self.knobs.wanted(fallback),
+            "api_processes": len(self._engine.api_processes),
+        }
+
     def change(self, values: Mapping[str, Value], who: str, change_id: str | None = None) -> None:
         """Set checked values, all or none, and count the change if it is one."""
         before = self.knobs.values()
@@ -91,10 +165,11 @@ class Governor:
             self.last_change = (change_id, self.generation)
 
     def hold_lease(self, lease_s: float) -> None:
-        """Take or renew the lease, and from now on look at it before each step."""
-        self.lease.renew(self._clock(), lease_s)
+        """Take or renew the lease, and from then on, when it runs out, look at it before each step."""
+        now = self._clock()
+        self.lease.renew(now, lease_s)
         try:
-            self._hook.add(_LEASE_PART, self.check_lease)
+            self._hook.add(_LEASE_PART, self.check_lease, when=now + lease_s)
         except Exception as error:
             # It is still checked at every call.
             self._degrade(_LEASE_PART, f"it is not checked before each step ({errors.shown(error)})")
@@ -108,9 +183,18 @@ class Governor:
         """Set the fallback values if the lease has run out."""
         if not self.lease.expire(self._clock()):
             return
+        if self.frozen:  # nothing moves; lifting it looks at the lease
+            return
         before = self.knobs.values()
         self.knobs.apply_each(self.fallback())
         self._count_change(before, "lease ran out")
+
+    def _advance_purge(self) -> None:
+        """An idle engine has no steps that would drive a purge, so calls do."""
+        try:
+            self.purging.advance()
+        except Exception as error:
+            self._part_failed(PURGE, error)
 
     def _count_change(self, before: Mapping[str, Value], who: str) -> None:
         self.generation += 1
@@ -135,11 +219,16 @@ class Governor:
 
     def _part_failed(self, name: str, error: BaseException) -> None:
         """A part of the schedule() wrapper raised and was taken out."""
-        why = f"it failed before a step ({errors.shown(error)})"
+        why = f"it failed at a step ({errors.shown(error)})"
         if name == _LEASE_PART:
             self._degrade(name, why + "; the lease is now checked at governor calls only")
-        else:
-            self.knobs.switch_off(name, why)
+        elif name == STATS:
+            self.stats.stop(why)
+        elif name == PURGE:
+            self.purging.fail(why)
+            self._degrade(PURGE, why)
+        elif not self.knobs.part_failed(name, why):
+            self._degrade(name, why)
 
     def _knob_off(self, name: str, why: str) -> None:
         """A knob was switched off, which put it back to its start-up value: a change that callers have to notice."""
@@ -179,6 +268,7 @@ def _governor_of(engine_core: Any) -> Governor:
         index = int(getattr(engine_core, "engine_index", 0))
         governor = Governor(engine_core.scheduler, engine_core.vllm_config, index)
         setattr(engine_core, _ATTRIBUTE, governor)
+    governor.ask_workers = getattr(engine_core, "collective_rpc", None)
     return governor
 
 

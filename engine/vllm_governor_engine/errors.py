@@ -15,8 +15,11 @@ STATUS: Mapping[str, int] = {
     "closed": 403,
     "not_found": 404,
     "method_not_allowed": 405,
+    "conflict": 409,
     "stale": 412,
     "too_large": 413,
+    "frozen": 423,
+    "too_many_requests": 429,
     "unknown_knob": 422,
     "out_of_bounds": 422,
     "wrong_type": 422,
@@ -121,6 +124,31 @@ def stale(boot_id: str, generation: int) -> GovernorError:
         "read the runtime again and decide anew",
         current={"boot_id": boot_id, "generation": generation},
     )
+
+
+def frozen() -> GovernorError:
+    """An operator has stopped every change."""
+    return GovernorError(
+        "frozen",
+        "an operator has frozen this engine, so nothing is changed; lift it with POST /governor/v1/freeze "
+        'and {"frozen": false}',
+    )
+
+
+def too_many_requests(retry_after_s: int) -> GovernorError:
+    """The caller calls more often than it may."""
+    message = f"too many calls of the governor's routes; wait {retry_after_s} s and call less often"
+    return GovernorError("too_many_requests", message, retry_after_s=retry_after_s)
+
+
+def conflict(why: str) -> GovernorError:
+    """The call fits neither the body's fault nor the engine's: it has to wait for something else."""
+    return GovernorError("conflict", why)
+
+
+def cannot_purge(key: str, why: str | None) -> GovernorError:
+    """A part of a purge that this vLLM does not have, or that failed and was switched off."""
+    return GovernorError("unsupported", f"{key} has to be 0, because {why or 'it is not there'}", key=key)
 
 
 def unavailable(why: str) -> GovernorError:

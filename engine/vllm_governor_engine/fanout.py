@@ -70,6 +70,46 @@ class Fanout:
         await self._each("check_lease", renewal)
         return self._merge(await self._each("lease", renewal))
 
+    async def freeze(self, freeze: Mapping[str, Any]) -> Runtime:
+        """Freeze every core, or lift it."""
+        call = {"frozen": freeze["frozen"]}
+        if self._single:
+            return self._merge(await self._each("freeze", {**call, "expect": {freeze["boot_id"]: None}}))
+        before = await self.runtime()
+        if freeze["boot_id"] != before["boot_id"]:
+            raise errors.stale(before["boot_id"], before["generation"])
+        return self._merge(
+            await self._each("freeze", {**call, "expect": {core["boot_id"]: None for core in before["engines"]}})
+        )
+
+    async def purge(self, purge: Mapping[str, Any]) -> Runtime:
+        """Purge in every core, and wait until that is done, or the timeout is over: a purge under way goes on then.
+
+        An idle core does a piece at each call.
+        """
+        call = {"ratio": purge["ratio"], "preempt": purge["preempt"]}
+        before = await self.runtime()
+        if purge["boot_id"] != before["boot_id"]:
+            raise errors.stale(before["boot_id"], before["generation"])
+        call["expect"] = {core["boot_id"]: None for core in before["engines"]}
+        await self._each("check_purge", call)
+        until = time.monotonic() + self._timeout_s
+        cores = await self._each("purge", call)
+        while time.monotonic() < until and not all(_purged(core) for core in cores):
+            cores = await self._each("runtime", {})
+        return self._merge(cores)
+
+    async def follow(self, report: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Report this API process to every core; what each wants of it, in the order of their index."""
+        return await self._each("follow", {"process": report})
+
+    async def stats(self, query: Mapping[str, Any]) -> Runtime:
+        """Read the statistics of every core; `cursor` is what to ask with the next time."""
+        merged = self._merge(await self._each("stats", query))
+        records = [(core["boot_id"], core["records"]) for core in merged["engines"]]
+        cursor = ",".join(f"{boot_id}:{known['next']}" for boot_id, known in records if known is not None)
+        return {**merged, "cursor": cursor}
+
     @property
     def _single(self) -> bool:
         return len(getattr(self._client, "core_engines", (None,))) == 1
@@ -136,6 +176,11 @@ class Fanout:
             "generation": sum(core["generation"] for core in cores),
             "engines": list(cores),
         }
+
+
+def _purged(core: Runtime) -> bool:
+    last = core["purge"]["last"]
+    return bool(last["done"]) or last["failed"] is not None
 
 
 async def _reach_all(client: Any, op: str, payload_json: str) -> Sequence[str]:

@@ -1,29 +1,50 @@
 """The wrapper around one scheduler's schedule().
 
-Here: putting it in place, running the parts that hang on it before each step, taking out a part that raises.
+Here: putting it in place, running the parts that hang on it before and after each step, taking out a part that raises.
 Never here: what a part does. It is installed on the instance, never on the class, and only when first needed.
 """
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
-Part = Callable[[], None]
+Before = Callable[[], None]
+After = Callable[[Any], None]
+"""Takes what schedule() returned, vLLM's SchedulerOutput; it must neither change nor keep it."""
 OnFailure = Callable[[str, BaseException], None]
 
 
-class ScheduleHook:
-    """Runs named parts before each call of `scheduler.schedule`.
+@dataclass(slots=True)
+class _Part:
+    name: str
+    before: Before | None
+    after: After | None
+    inner: bool
+    when: float
+    on: bool = True  # false once it was removed or replaced
 
-    A part that raises is taken out and reported through `on_failure(name, error)`; the step goes on as if it had not
-    been there. When no part is left the scheduler gets its own method back.
+
+class ScheduleHook:
+    """Runs named parts before and after each call of `scheduler.schedule`.
+
+    A part that raises is taken out, both halves of it, and reported through `on_failure(name, error)`, which also has
+    to undo what its first half did; the step goes on as if the part had not been there. When no part is left the
+    scheduler gets its own method back. `clock` gives monotonic seconds.
     """
 
-    def __init__(self, scheduler: Any, on_failure: OnFailure) -> None:
+    def __init__(self, scheduler: Any, on_failure: OnFailure, clock: Callable[[], float] = time.monotonic) -> None:
         self._scheduler = scheduler
+        self._clock = clock
+        self.began = clock()
+        """When the last step began, before anything of ours ran."""
         self._on_failure = on_failure
-        self._parts: dict[str, Part] = {}
+        self._parts: dict[str, _Part] = {}
+        self._first: tuple[_Part, ...] = ()  # those with a half to run before a step, in order
+        self._then: tuple[_Part, ...] = ()  # those with a half to run after it, in order
         self._taken_out: set[str] = set()
         self._wrapper: Callable[..., Any] | None = None
         self._previous: Callable[..., Any] | None = None
@@ -33,37 +54,79 @@ class ScheduleHook:
         """True while our wrapper is what the scheduler calls."""
         return self._wrapper is not None and vars(self._scheduler).get("schedule") is self._wrapper
 
-    def add(self, name: str, part: Part) -> None:
-        """Run `part` before each step from now on. A second part of the same name replaces the first.
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The names of the parts that hang in it, in the order they were added."""
+        return tuple(self._parts)
 
-        A name that was taken out because it raised stays out.
+    def add(
+        self,
+        name: str,
+        before: Before | None = None,
+        after: After | None = None,
+        inner: bool = False,
+        when: float = -math.inf,
+    ) -> None:
+        """Run `before` before each step from now on, and `after` with its SchedulerOutput after each that succeeded.
+
+        A second part of the same name replaces the first. An `inner` part is nearest to the step: its `before` runs
+        after those of all others, its `after` before theirs. Its `before` does not run before the moment `when`
+        (seconds on the hook's clock): waiting for one costs a step next to nothing. When a part is added or removed
+        while a step is under way, what is left of that step already obeys. A name that was taken out because it raised
+        stays out.
         Raises whatever the scheduler raises when it does not let its method be wrapped.
         """
         if name in self._taken_out:
             return
         if self._wrapper is None:
             self._install()
-        self._parts[name] = part
+        self._switch_off(name)
+        self._parts[name] = _Part(name, before, after, inner, when)
+        self._sort()
 
     def remove(self, name: str) -> None:
         """Stop running a part; with the last one the wrapper goes too."""
-        self._parts.pop(name, None)
+        if self._switch_off(name):
+            del self._parts[name]
+            self._sort()
         if not self._parts:
             self._uninstall()
+
+    def _switch_off(self, name: str) -> bool:
+        part = self._parts.get(name)
+        if part is not None:
+            part.on = False
+        return part is not None
+
+    def _sort(self) -> None:
+        parts = tuple(self._parts.values())
+        outer = tuple(part for part in parts if not part.inner)
+        inner = tuple(part for part in parts if part.inner)
+        self._first = tuple(part for part in outer + inner if part.before is not None)
+        self._then = tuple(part for part in inner + outer if part.after is not None)
 
     def _install(self) -> None:
         # Set only when somebody else had wrapped this instance before us: what to put back.
         self._previous = vars(self._scheduler).get("schedule")
-        original = self._scheduler.schedule
-        parts = self._parts
+        original, clock = self._scheduler.schedule, self._clock
 
         def schedule(*args: Any, **kwargs: Any) -> Any:
-            for name, part in tuple(parts.items()):
-                try:
-                    part()
-                except Exception as error:  # ours to catch: serving goes on whatever a part does
-                    self._drop(name, error)
-            return original(*args, **kwargs)
+            now = self.began = clock()
+            for part in self._first:
+                # A part before it may have removed it: then its second half will not run, so neither may the first.
+                if now >= part.when and part.on:
+                    try:
+                        part.before()  # type: ignore[misc]  # _sort saw to it that it has one
+                    except Exception as error:  # ours to catch: serving goes on whatever a part does
+                        self._drop(part.name, error)
+            output = original(*args, **kwargs)
+            for part in self._then:
+                if part.on:
+                    try:
+                        part.after(output)  # type: ignore[misc]
+                    except Exception as error:
+                        self._drop(part.name, error)
+            return output
 
         self._scheduler.schedule = schedule
         self._wrapper = schedule

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from . import errors
 from .knobs import build_knobs
+from .knobs.api_side import ApiSideKnob
 from .knobs.base import Engine, Knob, OffKnob, Value
 
 Report = Callable[[str, str], None]
@@ -79,6 +80,21 @@ class KnobSet:
         for name, value in values.items():
             self._try_apply(name, value)
 
+    def wanted(self, values: Mapping[str, Value]) -> dict[str, int | None]:
+        """Of these values those that API processes put in force, as they are told: None is "as you were started"."""
+        live = self._live()
+        return {
+            name: knob.wish(values[name])
+            for name, knob in live.items()
+            if isinstance(knob, ApiSideKnob) and name in values
+        }
+
+    def drop_failed(self) -> None:
+        """Switch off the knobs that an API process could not set."""
+        for name, knob in tuple(self._knobs.items()):
+            if isinstance(knob, ApiSideKnob) and knob.failed is not None:
+                self.switch_off(name, knob.failed)
+
     def switch_off(self, name: str, why: str) -> None:
         """Take a knob out of use, back at its start-up value, and report it."""
         knob = self._knobs.get(name)
@@ -90,6 +106,13 @@ class KnobSet:
             why += f"; nor can it be put back to its start-up value ({errors.shown(error)})"
         self._knobs[name] = OffKnob(name, why)
         self._report(name, why)
+
+    def part_failed(self, part: str, why: str) -> bool:
+        """Take every knob out of use that lives by a part of the schedule() hook. Whether there was one."""
+        names = [name for name, knob in self._live().items() if knob.part == part]
+        for name in names:
+            self.switch_off(name, why)
+        return bool(names)
 
     def _try_apply(self, name: str, value: Value) -> str | None:
         """Set one knob; what went wrong, if something did."""
@@ -120,7 +143,7 @@ class KnobSet:
         live = self._live()
         for name, value in typed.items():
             bounds = live[name].bounds(plan, running)
-            if not bounds.low <= value <= bounds.high:
+            if value is not None and not bounds.allow(value):
                 why = bounds.why_low if value < bounds.low else "the engine was started with that"
                 raise errors.out_of_bounds(name, value, bounds.low, bounds.high, why, knob=name)
 
@@ -131,11 +154,11 @@ class KnobSet:
         """
         running = self._engine.running
         for name, knob in self._live().items():
-            if name in typed or name not in before:
+            if name in typed or before.get(name) is None:
                 continue
             then = knob.bounds({**before, **typed}, running)
             now = knob.bounds(before, running)
-            if before[name] < then.low and then.low > now.low:
+            if not then.allow(before[name]) and then.low > now.low:
                 raise errors.GovernorError(
                     "out_of_bounds",
                     f"{name} is {before[name]} and would have to be at least {then.low} beside what the call sets, "

@@ -30,6 +30,11 @@ class Lease:
         """Replace the whole of the fallback."""
         self.fallback = dict(fallback)
 
+    @property
+    def held(self) -> bool:
+        """True from a renewal until somebody has acted on its running out."""
+        return self._deadline is not None
+
     def due(self, now: float) -> bool:
         """True when a held lease has run out and nobody has acted on it yet."""
         return self._deadline is not None and now >= self._deadline

@@ -1,4 +1,4 @@
-"""The bodies of the RPC: from bytes to checked Python.
+"""The bodies of the RPC, and the queries: from bytes to checked Python.
 
 Here: JSON and the shape of each body. Never here: whether a knob or a value exists; the engine core knows that.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 from typing import Any, NoReturn
+from urllib.parse import parse_qs
 
 from . import errors
 
@@ -17,6 +18,12 @@ LEASE_S_BOUNDS = (1, 3600)
 _PATCH_KEYS = ("boot_id", "generation", "lease_s", "knobs")
 _LEASE_KEYS = ("boot_id", "lease_s")
 _LEASE_OPTIONAL = ("fallback",)
+_FREEZE_KEYS = ("boot_id", "frozen")
+_PURGE_KEYS = ("boot_id", "ratio")
+_PURGE_OPTIONAL = ("preempt",)
+_MOST_PREEMPTED = 2**31 - 1
+_STATS_KEYS = ("since", "allocator")
+_CURSOR_DIGITS = 15
 
 
 def parse_patch(body: bytes) -> dict[str, Any]:
@@ -38,6 +45,58 @@ def parse_lease(body: bytes) -> dict[str, Any]:
     if "fallback" in lease:
         _mapping("fallback", lease["fallback"])
     return {"fallback": None, **lease}
+
+
+def parse_freeze(body: bytes) -> dict[str, Any]:
+    """The body of POST freeze: `boot_id`, `frozen`."""
+    freeze = _object(body, _FREEZE_KEYS)
+    _string("boot_id", freeze["boot_id"])
+    if type(freeze["frozen"]) is not bool:
+        raise errors.wrong_type("frozen", freeze["frozen"], "true or false", key="frozen")
+    return freeze
+
+
+def parse_stats(query: bytes) -> dict[str, Any]:
+    """The query of GET stats: `since`, by boot_id or "*" for all, and `allocator`."""
+    try:
+        given = parse_qs(query.decode("ascii"), keep_blank_values=True, strict_parsing=bool(query), max_num_fields=8)
+    except ValueError as error:
+        raise errors.wrong_type("the query", query, "of the form name=value", key="query") from error
+    for key in given:
+        if key not in _STATS_KEYS:
+            raise errors.unknown_key(key, _STATS_KEYS)
+    allocator = given.get("allocator", ["0"])[-1]
+    if allocator not in ("0", "1"):
+        raise errors.wrong_type("allocator", allocator, "0 or 1", key="allocator")
+    since = given.get("since", [""])[-1]
+    return {"since": _cursor(since), "allocator": allocator == "1"}
+
+
+def _cursor(text: str) -> dict[str, int]:
+    """`12` is a record number for every engine core; `BOOT_ID:12,BOOT_ID:40` one for each."""
+    numbers = {}
+    for part in text.split(",") if text else ():
+        boot_id, _, number = part.rpartition(":")
+        if not (number.isascii() and number.isdecimal() and len(number) <= _CURSOR_DIGITS):
+            raise errors.wrong_type("since", text, "a record number, or the cursor of an answer", key="since")
+        numbers[boot_id or "*"] = int(number)
+    return numbers
+
+
+def parse_purge(body: bytes) -> dict[str, Any]:
+    """The body of POST purge: `boot_id`, `ratio`, and `preempt`, 0 when it was not named."""
+    purge = {"preempt": 0, **_object(body, _PURGE_KEYS, _PURGE_OPTIONAL)}
+    _string("boot_id", purge["boot_id"])
+    ratio, preempt = purge["ratio"], purge["preempt"]
+    if type(ratio) is not int and type(ratio) is not float:
+        raise errors.wrong_type("ratio", ratio, "a number", key="ratio")
+    if not 0 <= ratio <= 1:
+        raise errors.out_of_bounds("ratio", ratio, 0, 1, key="ratio")
+    if type(preempt) is not int:
+        raise errors.wrong_type("preempt", preempt, "an integer", key="preempt")
+    if not 0 <= preempt <= _MOST_PREEMPTED:
+        raise errors.out_of_bounds("preempt", preempt, 0, _MOST_PREEMPTED, key="preempt")
+    return purge
 
 
 def _object(body: bytes, required: tuple[str, ...], optional: tuple[str, ...] = ()) -> dict[str, Any]:

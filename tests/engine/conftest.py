@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from vllm_governor_engine import plugin
+from vllm_governor_engine import plugin, probe
 from vllm_governor_engine.core import Governor
 from vllm_governor_engine.errors import GovernorError
 
@@ -66,6 +66,16 @@ class Driven:
             prompt = [1 + (number + place) % 400 for place in range(prompt_tokens)]
             self.engine.add_request(f"{name}{number}", prompt, max_tokens)
 
+    @property
+    def limit_name(self) -> str:
+        """What this vLLM's scheduler calls the limit it admits by."""
+        return "max_num_active_reqs" if hasattr(self.scheduler, "max_num_active_reqs") else "max_num_running_reqs"
+
+    @property
+    def limit(self) -> Any:
+        """The limit the scheduler admits by."""
+        return getattr(self.scheduler, self.limit_name)
+
     def watch_steps(self) -> list[Any]:
         """Every scheduler output from now on, appended as it comes."""
         seen: list[Any] = []
@@ -82,17 +92,37 @@ class Driven:
 
 @pytest.fixture
 def drive() -> Iterator[Callable[..., Driven]]:
-    """Builds engine cores from EngineSettings arguments; closes them afterwards."""
+    """Builds engine cores from EngineSettings arguments, a model's folder and an executor's class; closes them."""
     from bench.emulated_gpu.inprocess import EngineSettings, InProcessEngine
 
     plugin.register()
     engines: list[Any] = []
 
-    def build(**settings: Any) -> Driven:
-        engine = InProcessEngine(EngineSettings(**settings))
+    def build(model: str | None = None, executor_class: type[Any] | None = None, **settings: Any) -> Driven:
+        engine = InProcessEngine(EngineSettings(**settings), model=model, executor_class=executor_class)
         engines.append(engine)
         return Driven(engine)
 
     yield build
     for engine in engines:
         engine.close()
+
+
+@pytest.fixture
+def old_admission(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
+    """Makes a live scheduler admit as vLLM before 0.31 did, and the probe see no newer limit."""
+    real = probe.reads
+    monkeypatch.setattr(
+        probe, "reads", lambda owner, method, name: name != "max_num_active_reqs" and real(owner, method, name)
+    )
+
+    def make_old(driven: Any) -> None:
+        scheduler = driven.scheduler
+        if not hasattr(scheduler, "max_num_active_reqs"):
+            return  # it is that old
+        limit = property(lambda self: self.max_num_running_reqs)
+        del scheduler.max_num_active_reqs
+        scheduler.__class__ = type("OldScheduler", (type(scheduler),), {"max_num_active_reqs": limit})
+        driven.adopt()
+
+    return make_old

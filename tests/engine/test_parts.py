@@ -60,11 +60,14 @@ def test_the_probe_looks_through_wrappers_and_into_nested_functions() -> None:
 
 
 def test_the_probe_is_right_about_the_vllm_at_hand() -> None:
+    import inspect
+
     from vllm.v1.core.sched.async_scheduler import AsyncScheduler
     from vllm.v1.core.sched.scheduler import Scheduler
 
     for scheduler in (Scheduler, AsyncScheduler):
-        assert probe.reads(scheduler, "schedule", "max_num_active_reqs") is True
+        admits_by_it = "self.max_num_active_reqs" in inspect.getsource(Scheduler.schedule)
+        assert probe.reads(scheduler, "schedule", "max_num_active_reqs") is admits_by_it
         assert probe.reads(scheduler, "schedule", "max_num_scheduled_tokens") is True
         assert probe.reads(scheduler, "schedule", "no_such_thing") is False
 
@@ -145,6 +148,68 @@ def test_a_failing_report_does_not_reach_the_step() -> None:
     hook = ScheduleHook(scheduler, report)
     hook.add("bad", _broken)
     assert scheduler.schedule() == 1
+
+
+def test_a_part_runs_before_a_step_and_after_it_with_what_it_returned_the_inner_one_nearest_to_it() -> None:
+    scheduler = Base()
+    hook, _ = _hook(scheduler)
+    ran: list[str] = []
+    hook.add("in", lambda: ran.append("in"), lambda output: ran.append(f"in {output}"), inner=True)
+    hook.add("a", lambda: ran.append("a"), lambda output: ran.append(f"a {output}"))
+    hook.add("b", after=lambda output: ran.append(f"b {output}"))
+    assert scheduler.schedule() == 1
+    assert ran == ["a", "in", "in 1", "a 1", "b 1"]
+    assert hook.parts == ("in", "a", "b")
+
+
+def test_a_part_that_raises_after_a_step_is_taken_out_and_the_step_counts() -> None:
+    scheduler = Base()
+    hook, failures = _hook(scheduler)
+    ran: list[int] = []
+
+    def broken(output: int) -> None:
+        raise RuntimeError("broken")
+
+    hook.add("bad", lambda: ran.append(0), broken)
+    hook.add("good", after=ran.append)
+    assert [scheduler.schedule(), scheduler.schedule()] == [1, 1]
+    assert (ran, failures, hook.parts) == ([0, 1, 1], ["bad: broken"], ("good",))
+
+
+def test_a_part_that_another_removes_during_a_step_runs_neither_half_of_it() -> None:
+    scheduler = Base()
+    hook, _ = _hook(scheduler)
+    ran: list[str] = []
+    hook.add("first", lambda: hook.remove("second"), lambda output: hook.remove("third"))
+    hook.add("second", lambda: ran.append("before"), lambda output: ran.append("after"))
+    hook.add("third", after=lambda output: ran.append("third"))
+    assert scheduler.schedule() == 1
+    assert ran == []
+    assert hook.parts == ("first",)
+
+
+def test_a_part_whose_first_half_raised_has_no_second_half() -> None:
+    scheduler = Base()
+    hook, failures = _hook(scheduler)
+    ran: list[int] = []
+    hook.add("bad", _broken, ran.append)
+    assert scheduler.schedule() == 1
+    assert (ran, failures) == ([], ["bad: broken"])
+    assert "schedule" not in vars(scheduler)
+
+
+def test_a_step_that_raises_raises_and_has_no_second_halves() -> None:
+    class Fails:
+        def schedule(self) -> int:
+            raise ValueError("vLLM's own")
+
+    scheduler = Fails()
+    ran: list[int] = []
+    hook = ScheduleHook(scheduler, lambda name, error: None)
+    hook.add("part", lambda: None, ran.append)
+    with pytest.raises(ValueError, match="vLLM's own"):
+        scheduler.schedule()
+    assert ran == []
 
 
 PATCH: dict[str, Any] = {"boot_id": "b", "generation": 1, "lease_s": 15, "knobs": {}}
@@ -230,6 +295,33 @@ def test_an_absent_fallback_is_none_and_a_null_one_is_refused() -> None:
     assert wire.parse_lease(b'{"boot_id": "b", "lease_s": 1.5}')["fallback"] is None
     assert wire.parse_lease(b'{"boot_id": "b", "lease_s": 1, "fallback": {}}')["fallback"] == {}
     assert _code(wire.parse_lease, b'{"boot_id": "b", "lease_s": 1, "fallback": null}') == "wrong_type"
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "key"),
+    [
+        ({}, "missing_key", "boot_id"),
+        ({"boot_id": "b"}, "missing_key", "ratio"),
+        ({"boot_id": "b", "ratio": True}, "wrong_type", "ratio"),
+        ({"boot_id": "b", "ratio": "1"}, "wrong_type", "ratio"),
+        ({"boot_id": "b", "ratio": 1.01}, "out_of_bounds", "ratio"),
+        ({"boot_id": "b", "ratio": -0.1}, "out_of_bounds", "ratio"),
+        ({"boot_id": "b", "ratio": 10**400}, "out_of_bounds", "ratio"),
+        ({"boot_id": "b", "ratio": 1, "preempt": 1.0}, "wrong_type", "preempt"),
+        ({"boot_id": "b", "ratio": 1, "preempt": None}, "wrong_type", "preempt"),
+        ({"boot_id": "b", "ratio": 1, "preempt": -1}, "out_of_bounds", "preempt"),
+        ({"boot_id": "b", "ratio": 1, "lease_s": 5}, "unknown_key", "lease_s"),
+        ({"boot_id": 1, "ratio": 1}, "wrong_type", "boot_id"),
+    ],
+)
+def test_a_purge_of_the_wrong_shape_names_the_key(body: dict[str, Any], code: str, key: str) -> None:
+    with pytest.raises(errors.GovernorError) as caught:
+        wire.parse_purge(json.dumps(body).encode())
+    assert (caught.value.code, caught.value.where["key"]) == (code, key)
+
+
+def test_a_purge_that_names_no_preempt_preempts_nobody() -> None:
+    assert wire.parse_purge(b'{"boot_id": "b", "ratio": 0.5}') == {"boot_id": "b", "ratio": 0.5, "preempt": 0}
 
 
 def test_an_error_crosses_a_process_border_unchanged() -> None:

@@ -8,10 +8,31 @@ from __future__ import annotations
 from vllm_governor_engine.errors import shown
 
 from .admission_cap import AdmissionCap
+from .admission_delay import AdmissionDelay
+from .api_side import ConnectionClose, KeepAlive, QueueLimit
 from .base import Engine, Knob, OffKnob
+from .hot_cache import ColdTtl, HotCacheMinSize, HotCacheRatio, HotTtl, ReclaimThreshold
+from .length_grouping import LengthGrouping
+from .long_prefill import LongPrefill
 from .token_budget import TokenBudget
+from .watermark import Watermark
 
-KNOBS: tuple[type[Knob], ...] = (AdmissionCap, TokenBudget)
+KNOBS: tuple[type[Knob], ...] = (
+    AdmissionCap,
+    TokenBudget,
+    LongPrefill,
+    AdmissionDelay,
+    LengthGrouping,
+    Watermark,
+    HotCacheRatio,
+    HotCacheMinSize,
+    HotTtl,
+    ColdTtl,
+    ReclaimThreshold,
+    QueueLimit,
+    KeepAlive,
+    ConnectionClose,
+)
 """The class of each knob."""
 
 

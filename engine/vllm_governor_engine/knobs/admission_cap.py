@@ -10,6 +10,8 @@ set before every step to the larger of the cap and the running count.
 
 from __future__ import annotations
 
+from typing import Any
+
 from vllm_governor_engine import probe
 
 from .base import NATIVE, Bounds, Engine, Support, Value, Values, check_int, read_int, reads_int
@@ -22,25 +24,25 @@ _RATCHET = Support(
 )
 
 
+def admission_limit(scheduler: Any) -> tuple[str, Support]:
+    """The scheduler's attribute that admission obeys, and whether it can be moved."""
+    for attribute, support in (("max_num_active_reqs", NATIVE), ("max_num_running_reqs", _RATCHET)):
+        if probe.reads(type(scheduler), "schedule", attribute) and reads_int(scheduler, attribute):
+            return attribute, support
+    return "", Support("off", f"{type(scheduler).__name__}.schedule() reads no admission limit this plugin knows")
+
+
 class AdmissionCap:
     """The admission cap; see the module."""
 
     name = NAME
+    part = NAME
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._attribute = "max_num_active_reqs"
-        self.support = self._probe()
+        self._attribute, self.support = admission_limit(engine.scheduler)
         self.startup: Value = 0 if self.support.off else read_int(engine.scheduler, self._attribute)
-        self._target = self.startup  # the ratchet's: what max_num_running_reqs moves toward
-
-    def _probe(self) -> Support:
-        scheduler = self._engine.scheduler
-        for attribute, support in (("max_num_active_reqs", NATIVE), ("max_num_running_reqs", _RATCHET)):
-            if probe.reads(type(scheduler), "schedule", attribute) and reads_int(scheduler, attribute):
-                self._attribute = attribute
-                return support
-        return Support("off", f"{type(scheduler).__name__}.schedule() reads no admission limit this plugin knows")
+        self._target: Value = self.startup  # the ratchet's: what max_num_running_reqs moves toward
 
     @property
     def _ratchet(self) -> bool:
@@ -63,12 +65,16 @@ class AdmissionCap:
         if not self._ratchet:
             setattr(self._engine.scheduler, self._attribute, value)
             return
+        if value == self.startup:  # nothing to hold back any more, so nothing of ours stays in place
+            self.release()
+            return
         self._engine.before_each_step(self.name, self._turn)
         self._target = value
         self._turn()
 
     def release(self) -> None:
         """Back to the start-up value, at which vLLM's assertion cannot fail."""
+        self._engine.hook.remove(self.name)
         self._target = self.startup
         setattr(self._engine.scheduler, self._attribute, self.startup)
 

@@ -5,14 +5,18 @@ Here: the protocol each knob follows, and the checks that several of them share.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol
+import math
+import time
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar, cast
 
 from vllm_governor_engine import errors
+from vllm_governor_engine.api_processes import ApiProcesses
+from vllm_governor_engine.hooks import Before, ScheduleHook
 
-Value = int
-"""The type of a knob's value. (One type so far; a knob of another widens this.)"""
+Value = int | float
+"""A knob's value. Each knob has one type and keeps to it: int (a bool is one, for a switch) or float."""
 
 Values = Mapping[str, Value]
 """Values by knob name: of all knobs that are not off."""
@@ -41,17 +45,45 @@ class Bounds:
     low: Value
     high: Value
     why_low: str = ""
+    off: Value | None = None
+    """One more value that is allowed, outside of them: what switches the knob's effect off. None: there is no such."""
+
+    def allow(self, value: Value) -> bool:
+        """Whether the knob may be set to that."""
+        return self.low <= value <= self.high or (self.off is not None and value == self.off)
+
+
+_Shared = TypeVar("_Shared")
+
+
+def _nothing_to_hook() -> ScheduleHook:
+    return ScheduleHook(None, lambda name, error: None)
 
 
 @dataclass(frozen=True)
 class Engine:
-    """The border to vLLM: the live objects knobs work on, untyped as vLLM is, and a way to act before each step."""
+    """The border to vLLM: the live objects knobs work on, untyped as vLLM is, and a way to act around each step."""
 
     scheduler: Any
     vllm_config: Any
     index: int = 0
-    before_each_step: Callable[[str, Callable[[], None]], None] = lambda name, part: None
-    """Called with a name and a part; the part runs before each schedule() from then on."""
+    hook: ScheduleHook = field(default_factory=_nothing_to_hook)
+    """Runs parts before and after each schedule(). A part bears the name its knobs give as `part`."""
+    clock: Callable[[], float] = time.monotonic
+    """Monotonic seconds."""
+    api_processes: ApiProcesses = field(default_factory=ApiProcesses)
+    """What is known of the API processes in front of this engine core."""
+    _shared: dict[Hashable, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    def before_each_step(self, name: str, part: Before) -> None:
+        """Run a part before each step from now on."""
+        self.hook.add(name, part)
+
+    def share(self, build: Callable[[Engine], _Shared]) -> _Shared:
+        """What `build(engine)` makes, made once: for knobs that turn one and the same mechanism."""
+        if build not in self._shared:
+            self._shared[build] = build(self)
+        return cast(_Shared, self._shared[build])
 
     @property
     def running(self) -> int:
@@ -75,8 +107,16 @@ class Knob(Protocol):
     """
 
     name: str
-    support: Support
-    startup: Value
+    part: str
+    """The part of the schedule() hook it lives by: when that fails, so has the knob. Its own name, or shared."""
+
+    @property
+    def support(self) -> Support:
+        """How far this vLLM carries the knob."""
+
+    @property
+    def startup(self) -> Value:
+        """The value vLLM was started with."""
 
     def __init__(self, engine: Engine) -> None:
         """Probe the live engine and remember the start-up value."""
@@ -112,6 +152,22 @@ def check_int(name: str, value: object) -> int:
     if type(value) is not int:
         raise errors.wrong_type(name, value, "an integer", knob=name)
     return value
+
+
+def check_number(name: str, value: object) -> float:
+    """A finite number as it came from JSON; true is none."""
+    if type(value) is float and math.isfinite(value):
+        return value
+    if type(value) is int:
+        return float(value) if abs(value) < 2**53 else value  # beyond that a float may not hold it, nor any bound
+    raise errors.wrong_type(name, value, "a number", knob=name)
+
+
+def check_switch(name: str, value: object) -> bool:
+    """True or false; 1 and 0 are taken for them."""
+    if type(value) is bool or (type(value) is int and value in (0, 1)):
+        return bool(value)
+    raise errors.wrong_type(name, value, "true or false", knob=name)
 
 
 def read_int(owner: Any, attribute: str) -> int:

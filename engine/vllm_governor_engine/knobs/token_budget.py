@@ -68,6 +68,7 @@ class TokenBudget:
     """The token budget; see the module."""
 
     name = NAME
+    part = NAME
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -90,7 +91,7 @@ class TokenBudget:
 
     def bounds(self, plan: Values, running: int) -> Bounds:
         """What the decodes of a full batch under the planned cap need, up to the start-up value."""
-        floor, why = self._facts.floor(max(plan.get(CAP, running), running))
+        floor, why = self._facts.floor(max(int(plan.get(CAP, running)), running))
         # A server may have been started below its own floor; then the budget cannot move, which is still inside.
         return Bounds(min(floor, self.startup), self.startup, why)
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 def check(governor: Governor, payload: Mapping[str, Any]) -> dict[str, Value]:
     """Raise what `apply` would raise, and change nothing."""
+    governor.require_not_frozen()
     governor.require_current(payload["expect"])
     return governor.knobs.check(payload["knobs"])
 

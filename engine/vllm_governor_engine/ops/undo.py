@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 
 def undo(governor: Governor, payload: Mapping[str, Any]) -> None:
-    """Put the knobs back if this core made the change and nobody changed anything since; otherwise do nothing."""
+    """Put the knobs back if this core made the change and nobody changed anything since; otherwise do nothing.
+
+    A freeze since then is such a change.
+    """
     before = payload["undo"].get(governor.boot_id)
     if before is not None and governor.last_change == (payload["change_id"], governor.generation):
         governor.change(governor.knobs.check(before), "undo")
