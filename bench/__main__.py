@@ -13,6 +13,9 @@ from collections.abc import Callable, Sequence
 
 #: name -> (module with `main(arguments) -> exit code`, what it shows)
 BENCHES = {
+    "engines": ("bench.engines", "the plugin's tests on several versions of vLLM; writes docs/compatibility.md"),
+    "hotcold": ("bench.hotcold", "hit rates of the two-tier cache against LRU and Belady's optimum, a purge's cost"),
+    "overhead": ("bench.overhead", "what the plugin costs a step, and a real server under load"),
     "demo": ("bench.demo", "the governor on a real vLLM: before, governed, and under an inter-token objective"),
 }
 

@@ -58,7 +58,7 @@ class EngineLink:
         return runtime
 
     def _wanted_fallback(self, runtime: EngineRuntime) -> dict[str, float]:
-        """Ours, inside the envelope: an engine started smaller keeps its own. The rest falls back to start-up values."""
+        """Ours, inside the envelope: an engine started smaller keeps its own. The rest is start-up values."""
         envelope = runtime.envelope
         return {name: min(value, envelope[name]) for name, value in self._fallback.items() if name in envelope}
 
