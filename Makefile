@@ -13,17 +13,18 @@ SET_UP := command -v $(PYTHON) > /dev/null || { echo "$(NO_PYTHON)" >&2; exit 1;
 RUN_SET_UP := daemon $(if $(ENGINE),,vllm)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-long check clean set-up
+.PHONY: help run test test-long test-engines check clean set-up
 
 help: ## Show this
 	@echo "usage: make TARGET [NAME=value]"
 	@echo
-	@sed -n 's/^\([a-z%-]*\):.*## /  \1@/p' Makefile | while IFS=@ read -r name said; do printf '  %-11s %s\n' $$name "$$said"; done
+	@sed -n 's/^\([a-z%-]*\):.*## /  \1@/p' Makefile | while IFS=@ read -r name said; do printf '  %-12s %s\n' $$name "$$said"; done
 	@echo
 	@echo "  DURATION=90               seconds that run takes, 0 = until Ctrl-C"
 	@echo "  ENGINE=http://host:port   steer a vLLM that already runs"
 	@echo "  MODE=observe              decide and record, change nothing"
 	@echo "  VLLM_ENV=path             use your own environment with vLLM; nothing in it is changed"
+	@echo "  ONLY=0.29.0               the one version that test-engines tests"
 	@echo "  PYTHON=python3.12         the Python that makes the environments"
 
 run: ## Start a real vLLM on this machine and watch the governor steer it
@@ -37,6 +38,10 @@ test: ## Run every test but the long ones, on a real vLLM too
 test-long: ## Run the long tests alone
 	@$(SET_UP) daemon vllm --tests
 	@$(call both,-m long,5)
+
+test-engines: ## Test the plugin on several versions of vLLM; writes docs/compatibility.md
+	@$(SET_UP) daemon engines
+	@$(DAEMON_PYTHON) -m bench engines $(if $(ONLY),--only $(ONLY))
 
 check: ## Lint, format, types, import rules
 	@$(SET_UP) daemon

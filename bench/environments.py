@@ -1,4 +1,4 @@
-"""`python3 bench/environments.py daemon|vllm [...]`: makes what `make run` and `make test` run in.
+"""`python3 bench/environments.py daemon|vllm|engines [...]`: makes what `make run` and the tests run in.
 
 Which environments and the exit code belong here; the making is `bench.setup`. Runs on the system's Python before
 anything is installed: the standard library alone, and up to the version check a syntax that old Pythons read.

@@ -16,7 +16,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 VOCAB_SIZE = 512
@@ -47,9 +47,10 @@ _CORPUS = (
 )
 
 
-def tiny_model(directory: str | os.PathLike[str]) -> Path:
+def tiny_model(directory: str | os.PathLike[str], write_config: Callable[[Path], None] | None = None) -> Path:
     """Returns ``directory`` holding a complete tiny model, writing it first when it is not there.
 
+    ``write_config`` writes the ``config.json`` of another architecture into the folder it is given.
     Safe to call from several processes at once: the files are made beside the directory and moved into place.
     Raises ``FileExistsError`` when the directory exists and holds something else.
     """
@@ -62,7 +63,7 @@ def tiny_model(directory: str | os.PathLike[str]) -> Path:
     scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
     try:
         _write_tokenizer(scratch)
-        _write_config(scratch)
+        (write_config or _write_config)(scratch)
         scratch.chmod(0o755)
         try:
             scratch.replace(target)

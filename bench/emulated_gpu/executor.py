@@ -22,7 +22,7 @@ from concurrent.futures import Future
 from typing import Any, ClassVar
 
 from vllm.v1.executor.abstract import Executor
-from vllm.v1.kv_cache_interface import FullAttentionSpec
+from vllm.v1.kv_cache_interface import FullAttentionSpec, MLAAttentionSpec
 from vllm.v1.outputs import ModelRunnerOutput
 
 from bench.emulated_gpu.clock import Clock, RealClock
@@ -65,7 +65,7 @@ class EmulatedGpuExecutor(Executor):  # type: ignore[misc]  # vLLM is untyped he
     @classmethod
     def on_clock(cls, clock: Clock) -> type[EmulatedGpuExecutor]:
         """The same executor on another clock, as a class, since vLLM makes the instance."""
-        return type(cls.__name__, (cls,), {"clock": clock})
+        return type(cls.__name__, (cls,), {"clock": clock, "__module__": cls.__module__})
 
     @classmethod
     def supports_async_scheduling(cls) -> bool:
@@ -95,7 +95,8 @@ class EmulatedGpuExecutor(Executor):  # type: ignore[misc]  # vLLM is untyped he
 
     def get_kv_cache_specs(self) -> list[dict[str, Any]]:
         model, parallel = self.model_config, self.parallel_config
-        spec = FullAttentionSpec(
+        # DeepSeek's attention keeps one latent vector per token instead of keys and values per head.
+        spec = (MLAAttentionSpec if model.use_mla else FullAttentionSpec)(
             block_size=self.cache_config.block_size,
             num_kv_heads=model.get_num_kv_heads(parallel),
             head_size=model.get_head_size(),

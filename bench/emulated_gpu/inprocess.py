@@ -60,15 +60,24 @@ class InProcessEngine:
     """One engine core. Use it as a context manager, or ``close`` it."""
 
     def __init__(
-        self, settings: EngineSettings | None = None, *, clock: Clock | None = None, model: str | None = None
+        self,
+        settings: EngineSettings | None = None,
+        *,
+        clock: Clock | None = None,
+        model: str | None = None,
+        executor_class: type[Any] | None = None,
     ) -> None:
-        """Starts an engine on ``clock`` (a new ``VirtualClock`` by default) for ``model`` (a tiny one by default)."""
+        """Starts an engine on ``clock`` (a new ``VirtualClock`` by default) for ``model`` (a tiny one by default).
+
+        With an ``executor_class`` of vLLM's own the model really runs, on the CPU: then the answers are the model's and
+        time is the machine's.
+        """
         self.settings = EngineSettings() if settings is None else settings
         self.clock: Clock = VirtualClock() if clock is None else clock
         core_module = _load_vllm()
         from bench.emulated_gpu.executor import EmulatedGpuExecutor
 
-        executor_class = EmulatedGpuExecutor.on_clock(self.clock)
+        executor_class = executor_class or EmulatedGpuExecutor.on_clock(self.clock)
         config = _engine_config(self.settings, _default_model() if model is None else model, executor_class)
         with _nothing_frozen(core_module):
             self.core: Any = core_module.EngineCore(config, executor_class, log_stats=self.settings.log_stats)

@@ -1,7 +1,8 @@
-"""vLLM's CPU platform with async scheduling left as asked. Only what makes the CPU behave as a GPU would belongs here.
+"""vLLM's CPU platform with the scheduler's settings left as asked. What makes the CPU behave as a GPU belongs here.
 
 vLLM's own CPU platform switches async scheduling off. The emulated GPU has no reason to: with this platform the engine
-runs ``AsyncScheduler`` with two batches in flight, as it does on a GPU, unless ``--no-async-scheduling`` is given.
+runs ``AsyncScheduler`` with two batches in flight, as it does on a GPU, unless ``--no-async-scheduling`` is given. Nor
+does it let the CPU's attention for DeepSeek-style models (MLA) switch chunked prefill and prefix caching off.
 
 In a server: put the folder that ``python -m bench.emulated_gpu.plugin_path DIR`` prints on ``PYTHONPATH`` beside
 ``bench``. In this process: call ``select()``, at any time before the engine's configuration is made. When
@@ -11,19 +12,36 @@ skip every platform plugin.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from vllm.platforms.cpu import CpuPlatform
 
 
 class EmulatedGpuPlatform(CpuPlatform):  # type: ignore[misc]  # vLLM is untyped here
-    """The CPU, minus the objection to async scheduling."""
+    """The CPU, minus its objections where no CPU computes."""
 
     @classmethod
     def check_and_update_config(cls, vllm_config: Any) -> None:
-        wanted = vllm_config.scheduler_config.async_scheduling
+        asked = [(config, name, getattr(config, name)) for config, name in _settings(vllm_config)]
         super().check_and_update_config(vllm_config)
-        vllm_config.scheduler_config.async_scheduling = wanted
+        for config, name, value in asked:
+            setattr(config, name, value)
+
+
+def _settings(vllm_config: Any) -> Iterator[tuple[Any, str]]:
+    yield vllm_config.scheduler_config, "async_scheduling"
+    model = vllm_config.model_config
+    if model is not None and model.use_mla and _is_emulated(vllm_config.parallel_config.distributed_executor_backend):
+        yield vllm_config.scheduler_config, "enable_chunked_prefill"
+        yield vllm_config.scheduler_config, "max_num_batched_tokens"
+        yield vllm_config.cache_config, "enable_prefix_caching"
+        yield vllm_config.cache_config, "block_size"
+
+
+def _is_emulated(executor: object) -> bool:
+    named = executor if isinstance(executor, str) else getattr(executor, "__module__", "")
+    return named.startswith("bench.emulated_gpu.")
 
 
 def register() -> str:

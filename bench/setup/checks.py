@@ -27,6 +27,7 @@ NEWEST_VLLM_PYTHON = (3, 14)
 GIB = 1 << 30
 DAEMON_DISK_BYTES = 1 * GIB
 VLLM_DISK_BYTES = 6 * GIB
+ENGINE_DISK_BYTES = 2 * GIB
 VLLM_MACHINES = ("x86_64", "aarch64")
 
 Say = Callable[[str], None]

@@ -9,6 +9,7 @@ import argparse
 import sys
 
 from bench.setup import checks, places
+from bench.setup.engines import make_engines
 from bench.setup.errors import SetupError
 from bench.setup.plugin import make_plugin
 from bench.setup.venvs import make_daemon, make_vllm
@@ -24,8 +25,9 @@ def run(arguments: list[str]) -> int:
     parser.add_argument(
         "names",
         nargs="+",
-        choices=("daemon", "vllm", "plugin"),
-        help="daemon: .venv; vllm: .venv-vllm and the plugin; plugin: build/plugin alone",
+        choices=("daemon", "vllm", "engines", "plugin"),
+        help="daemon: .venv; vllm: .venv-vllm and the plugin; engines: that, and an environment for each further vLLM "
+        "that the plugin is tested on; plugin: build/plugin alone",
     )
     parser.add_argument("--tests", action="store_true", help="with VLLM_ENV: check that the tests' packages are there")
     chosen = parser.parse_args(arguments)
@@ -34,7 +36,9 @@ def run(arguments: list[str]) -> int:
             make_daemon()
         if "vllm" in chosen.names:
             _vllm(tests=chosen.tests)
-        if "plugin" in chosen.names or "vllm" in chosen.names:
+        if "engines" in chosen.names:
+            make_engines()
+        if {"plugin", "vllm", "engines"} & set(chosen.names):
             make_plugin()
     except SetupError as error:
         print(error, file=sys.stderr)

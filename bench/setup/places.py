@@ -11,6 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 DAEMON_ENV = ROOT / ".venv"
 VLLM_ENV = ROOT / ".venv-vllm"
+ENGINE_ENVS = ROOT / ".venv-engines"
 ENGINE_SOURCE = ROOT / "engine"
 PLUGIN_OVERLAY = ROOT / "build" / "plugin"
 VAR = ROOT / "var"

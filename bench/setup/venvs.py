@@ -30,48 +30,52 @@ TORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 def make_daemon() -> None:
     """`.venv`: the project, editable, with its development tools."""
     project = places.ROOT / "pyproject.toml"
-    wanted = _fingerprint(places.DAEMON_ENV, project.read_text())
-    _make(places.DAEMON_ENV, wanted, "the daemon's environment", checks.DAEMON_DISK_BYTES, _fill_daemon)
+    wanted = fingerprint(places.DAEMON_ENV, project.read_text())
+    make_environment(places.DAEMON_ENV, wanted, "the daemon's environment", checks.DAEMON_DISK_BYTES, _fill_daemon)
 
 
 def make_vllm() -> None:
     """`.venv-vllm`: vLLM for CPU, without the plugin, which comes as an overlay."""
-    if stamps.is_current(places.VLLM_ENV, _vllm_fingerprint()):
+    if stamps.is_current(places.VLLM_ENV, vllm_fingerprint()):
         return
-    checks.check_vllm_machine(_say)
-    _make(places.VLLM_ENV, _vllm_fingerprint(), "vLLM's environment", checks.VLLM_DISK_BYTES, _fill_vllm)
+    checks.check_vllm_machine(say)
+    make_environment(places.VLLM_ENV, vllm_fingerprint(), "vLLM's environment", checks.VLLM_DISK_BYTES, _fill_vllm)
 
 
-def _vllm_fingerprint() -> str:
-    return _fingerprint(places.VLLM_ENV, VLLM_VERSION, *UNWANTED, *TEST_PACKAGES)
+def vllm_fingerprint() -> str:
+    """What `.venv-vllm` is made of."""
+    return fingerprint(places.VLLM_ENV, VLLM_VERSION, *UNWANTED, *TEST_PACKAGES)
 
 
-def _fingerprint(environment: Path, *parts: str) -> str:
+def fingerprint(environment: Path, *parts: str) -> str:
+    """What an environment is made of, as its stamp says it."""
     # An environment knows its own path and its Python's version, so one that was moved is made again.
     return stamps.digest([RECIPE, str(environment), "{}.{}".format(*sys.version_info), *parts])
 
 
-def _say(text: str) -> None:
+def say(text: str) -> None:
+    """A line to the terminal, beside any progress."""
     print(text, file=sys.stderr, flush=True)
 
 
-def _make(
+def make_environment(
     environment: Path, wanted: str, title: str, disk_bytes: int, fill: Callable[[Path, Progress, Pip], None]
 ) -> None:
+    """Has `fill` complete `environment`, one setup at a time, unless its stamp says `wanted` already."""
     if stamps.is_current(environment, wanted):
         return
     name = places.shown(environment)
     waited = f"waiting for another setup to finish {name}"
-    with stamps.locked(places.LOCK, lambda: _say(waited)):
+    with stamps.locked(places.LOCK, lambda: say(waited)):
         if stamps.is_current(environment, wanted):
             return
-        checks.check_venv_module(_say)
+        checks.check_venv_module(say)
         if not environment.exists():
             checks.check_disk(places.ROOT, disk_bytes, title)
         progress = Progress(name, environment)
         progress.say(f"making {title}" if not environment.exists() else f"completing {title}")
         _prepare(environment)
-        log = places.LOGS / f"install{name.replace('.', '-')}.log"
+        log = places.LOGS / f"install{name.replace('.', '-').replace('/', '-')}.log"
         log.unlink(missing_ok=True)
         fill(environment, progress, Pip(environment / "bin" / "python", log, progress, scratch_in=environment))
         stamps.mark(environment, wanted)
@@ -131,10 +135,15 @@ def _fill_vllm(environment: Path, progress: Progress, pip: Pip) -> None:
         except PipFailed as again:
             raise _without_torch(pip, again) from again
     pip.run("uninstall", "--yes", *UNWANTED)
+    name_vllm(environment, pip, VLLM_VERSION)
+    try_vllm(environment)
+
+
+def name_vllm(environment: Path, pip: Pip, version: str) -> None:
+    """Installs the distribution that vLLM asks for its version, see `bench.setup.vllm_name`."""
     with tempfile.TemporaryDirectory(dir=environment) as scratch:
-        wheel = write_wheel(Path(scratch), f"{VLLM_VERSION}+cpu")
+        wheel = write_wheel(Path(scratch), f"{version}+cpu")
         pip.install("vLLM's name", "--no-deps", "--no-index", "--force-reinstall", str(wheel))
-    _try_vllm(environment)
 
 
 def _without_torch(pip: Pip, failure: PipFailed) -> SetupError:
@@ -147,7 +156,7 @@ def _without_torch(pip: Pip, failure: PipFailed) -> SetupError:
     )
 
 
-def _try_vllm(environment: Path) -> None:
+def try_vllm(environment: Path) -> None:
     """Proves that what was installed fits together, before it is called finished."""
     code = "import transformers, vllm, vllm.config, vllm._custom_ops"
     command = [str(environment / "bin" / "python"), "-W", "ignore", "-c", code]
