@@ -84,6 +84,8 @@ class _Verdict:
     slo: Slo
     over_ratio: float | None
     samples: float
+    independent: float
+    """How many of the samples say something of their own: one engine step gives all that run the same latency."""
     queue_bound: bool | None
     """None: unknown, then the breach is nobody's: neither a reason to shrink nor leave to grow."""
 
@@ -92,7 +94,7 @@ class _Verdict:
         if self.over_ratio is None or self.samples < MIN_BREACH_SAMPLES:
             return False
         allowed = self.slo.allowed_ratio
-        return self.over_ratio > allowed + ONE_SIDED_95 * math.sqrt(allowed * (1 - allowed) / self.samples)
+        return self.over_ratio > allowed + ONE_SIDED_95 * math.sqrt(allowed * (1 - allowed) / self.independent)
 
     def describe(self) -> str:
         share = "unknown" if self.over_ratio is None else f"{self.over_ratio:.1%}"
@@ -141,9 +143,7 @@ class BatchResize:
         changed = replace(state, cap=cap, changed_s=view.now_s, shrank=shrank, suspect_cap=None)
         if not shrank or state.suspect_cap != state.cap:
             return changed
-        again = (
-            state.refuted_cap is not None and state.suspect_cap is not None and state.suspect_cap <= state.refuted_cap
-        )
+        again = state.suspect_cap == state.refuted_cap
         avoid_s = min(
             self.settings.refuted_max_s,
             2 * state.refuted_for_s if again and state.refuted_for_s else self.settings.refuted_s,
@@ -269,14 +269,16 @@ class BatchResize:
         """Whose breach it is. Most of the latency spent waiting makes it the queue's: a smaller batch makes that
         worse.
         """
-        if slo.latency is not Latency.E2E:
-            return _Verdict(
-                slo, view.over_ratio(slo), view.samples(slo.latency), queue_bound=slo.latency is Latency.TTFT
-            )
+        over, samples = view.over_ratio(slo), view.samples(slo.latency)
+        if slo.latency is Latency.ITL:
+            at_once = max((core.running for core in view.runtime.cores), default=1) if view.runtime else 1
+            return _Verdict(slo, over, samples, samples / max(1, at_once), queue_bound=False)
+        if slo.latency is Latency.TTFT:
+            return _Verdict(slo, over, samples, samples, queue_bound=True)
         queue, inference = view.latencies.get(Latency.QUEUE), view.latencies.get(Latency.INFERENCE)
         queue_s, inference_s = (h.mean if h is not None else None for h in (queue, inference))
         queue_bound = None if queue_s is None or inference_s is None else queue_s > inference_s
-        return _Verdict(slo, view.over_ratio(slo), view.samples(slo.latency), queue_bound)
+        return _Verdict(slo, over, samples, samples, queue_bound)
 
     @staticmethod
     def _evidence(

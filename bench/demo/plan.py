@@ -80,7 +80,10 @@ class Objective:
     bound_s: float
 
 
-PERCENTILES = (95.0, 90.0, 80.0, 70.0, 60.0)
+PERCENTILES = (90.0, 80.0, 70.0, 60.0)
+TOWARDS_LARGE = 2 / 3
+"""How far the bound lies from the small batch's latency to the large one's, on a logarithmic scale: past the middle, so
+that there is something to find between the two batches."""
 
 
 def objective(small: Histogram, large: Histogram) -> Objective | None:
@@ -97,6 +100,6 @@ def objective(small: Histogram, large: Histogram) -> Objective | None:
             return None
         between = [bound for bound in small.bounds if small_s < bound < large_s]
         if between:
-            middle_s = (small_s * large_s) ** 0.5
-            return Objective(percentile, min(between, key=lambda bound: abs(bound - middle_s)))
+            aim_s = small_s * (large_s / small_s) ** TOWARDS_LARGE
+            return Objective(percentile, min(between, key=lambda bound: abs(bound - aim_s)))
     return None

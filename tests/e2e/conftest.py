@@ -36,6 +36,7 @@ async def rig(server: VllmServer, tmp_path: Path) -> AsyncIterator[Rig]:
     engine = {"url": server.url, "token_file": str(server.token_file), "lease_s": LEASE_S}
     daemon = Daemon(tmp_path, {"tick_s": 0.5, "engine": engine, "store": {"url": str(history)}})
     async with aiohttp.ClientSession() as session:
+        await asyncio.sleep(0.25)  # the tests together stay under the routes' rate limit
         rig = Rig(server, daemon, EngineClient(session, server.url, server.token_file, 5.0), session, history)
         yield rig
         await daemon.stop()

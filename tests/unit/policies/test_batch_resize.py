@@ -70,23 +70,25 @@ def test_it_abstains_without_an_engine_or_without_a_cap() -> None:
 
 def test_inference_that_breaks_the_objective_shrinks_by_the_factor_onto_a_rung() -> None:
     proposal = decide(
-        view(runtime=runtime(cap=64, running=64), slos=(ITL_SLO,), latencies={Latency.ITL: samples(1000, 100)})
+        view(runtime=runtime(cap=64, running=64), slos=(ITL_SLO,), latencies={Latency.ITL: samples(100_000, 10_000)})
     )
     assert (proposal.wanted, proposal.reason) == (48, Reason.SHRINK_INFERENCE_SLO)  # 64 * 0.85 = 54.4
-    assert "10.0% of 1000 inter_token_latency samples are over 50 ms" in proposal.sentence
+    assert "10.0% of 100000 inter_token_latency samples are over 50 ms" in proposal.sentence
 
 
 def test_a_far_miss_shrinks_steeply() -> None:
     proposal = decide(
-        view(runtime=runtime(cap=64, running=64), slos=(ITL_SLO,), latencies={Latency.ITL: samples(1000, 900)})
+        view(runtime=runtime(cap=64, running=64), slos=(ITL_SLO,), latencies={Latency.ITL: samples(100_000, 90_000)})
     )
     assert proposal.wanted == 40  # 64 * 0.7 = 44.8
 
 
 def test_a_share_within_sampling_noise_does_not_shrink() -> None:
-    """6 % over with 5 % allowed is noise at 200 samples and a breach at 20,000."""
-    few = view(runtime=runtime(cap=64, running=64), slos=(ITL_SLO,), latencies={Latency.ITL: samples(200, 12)})
-    many = view(runtime=runtime(cap=64, running=64), slos=(ITL_SLO,), latencies={Latency.ITL: samples(20_000, 1200)})
+    """6 % over with 5 % allowed is noise at 20,000 samples of 64 at once, which are 312 steps, and a breach at
+    200,000.
+    """
+    few = view(runtime=runtime(cap=64, running=64), slos=(ITL_SLO,), latencies={Latency.ITL: samples(20_000, 1_200)})
+    many = view(runtime=runtime(cap=64, running=64), slos=(ITL_SLO,), latencies={Latency.ITL: samples(200_000, 12_000)})
     assert decide(few).reason is not Reason.SHRINK_INFERENCE_SLO
     assert decide(many).reason is Reason.SHRINK_INFERENCE_SLO
 
@@ -133,9 +135,9 @@ def test_a_first_token_breach_is_the_queues() -> None:
     assert decide(seen).reason is Reason.GROW_DEMAND
 
 
-def breach(cap: int, now_s: float, over: float = 100) -> View:
+def breach(cap: int, now_s: float, over: float = 10_000) -> View:
     return view(
-        now_s, runtime=runtime(cap=cap, running=cap), slos=(ITL_SLO,), latencies={Latency.ITL: samples(1000, over)}
+        now_s, runtime=runtime(cap=cap, running=cap), slos=(ITL_SLO,), latencies={Latency.ITL: samples(100_000, over)}
     )
 
 
@@ -166,6 +168,14 @@ def test_a_cap_refuted_twice_is_avoided_twice_as_long() -> None:
     state, _ = POLICY.decide(state, breach(16, 76.0, over=0))
     _, (proposal,) = POLICY.decide(state, breach(16, 76.0 + 100, over=0))
     assert proposal.reason is Reason.HOLD_REFUTED
+
+
+def test_on_the_way_down_each_cap_is_avoided_for_the_plain_time() -> None:
+    state = POLICY.initial_state()
+    for cap, now_s in ((40, 0.0), (32, 1.0), (32, 5.0), (24, 6.0), (24, 10.0)):
+        state, _ = POLICY.decide(state, breach(cap, now_s))
+    state, _ = POLICY.decide(state, breach(16, 11.0, over=0))
+    assert (state.refuted_cap, state.refuted_for_s) == (24, 60.0)
 
 
 def test_a_restart_of_the_engine_forgets_what_was_learned() -> None:
