@@ -2,7 +2,8 @@
 
 import sys
 
+from bench import in_vllm
 from bench.overhead.command import main
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    in_vllm.leave(main(sys.argv[1:]))
