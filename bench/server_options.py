@@ -1,4 +1,4 @@
-"""How a vLLM of the bench is started: its arguments and its environment (DESIGN section 9), made from options.
+"""How a vLLM of the bench is started: its arguments and its environment, made from options.
 
 Values in, values out. Starting it never belongs here.
 """

@@ -62,7 +62,7 @@ class Plan:
 
 
 def summary(pairs: list[Pair]) -> dict[str, object]:
-    """Plain types only; the keys of DESIGN section 10 and what they rest on."""
+    """Plain types only: the three ratios that scripts check, and what they rest on."""
     ratio = interval.of_ratios([pair.ratio for pair in pairs])
     # As the first: above 1 the plugin's server is the cheaper one. Others on the machine disturb it less.
     cpu = interval.of_ratios([pair.stock_cpu_ms / pair.plugin_cpu_ms for pair in pairs])
