@@ -61,7 +61,6 @@ class Governor:
             self.check_lease()
         except Exception as error:  # a broken lease must not keep anybody from reading or setting knobs
             self._degrade(_LEASE_PART, f"it cannot be checked ({errors.shown(error)})")
-        self._advance_purge()
         operation, answer = ops.OPERATIONS.get(op), ops.ANSWERS.get(op)
         if operation is None and answer is None:
             raise errors.unavailable(
@@ -69,6 +68,8 @@ class Governor:
                 "install one version of the plugin for all of vLLM's processes"
             )
         _refuse_when_late(payload, self._clock)
+        if not self._engine.running:  # else each step drives it, and calls beside it would lengthen the step
+            self._advance_purge()
         if answer is not None:
             return answer(self, payload)
         if operation is not None:
@@ -129,6 +130,8 @@ class Governor:
         if frozen == self.frozen:
             return
         before = self.knobs.values()
+        if frozen:
+            self.purging.interrupt("frozen by an operator")
         if frozen or not self.lease.held:
             self.knobs.apply_each(self.fallback())
         self.frozen = frozen

@@ -6,6 +6,7 @@ Never here: what a call does; fanout carries it to the engine cores.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -19,6 +20,8 @@ from .fanout import Fanout, Runtime
 from .log import get_logger
 
 PREFIX = "/governor/v1"
+FOLLOW_S = 0.5
+"""How long a caller waits for this process to put in force what the engine cores have already taken."""
 
 Handler = Callable[[Fanout, bytes], Awaitable[Runtime]]
 
@@ -68,6 +71,7 @@ class GovernorEndpoint:
         self._limits = limits or Limits()
         self._app: Any = None
         self._process: ApiProcess | None = None
+        self._following: set[asyncio.Future[None]] = set()
 
     def attach_router(self, app: Any) -> None:
         """Mount the routes on vLLM's FastAPI application."""
@@ -122,7 +126,7 @@ class GovernorEndpoint:
             raise errors.GovernorError("method_not_allowed", f"{path} takes {' and '.join(methods)}")
         body = await read_body(scope, receive, wire.MAX_BODY_BYTES)
         if self._process is not None and not self._process.follower.asked:
-            await self._process.follower.sync()  # so that the knobs that act here are known from the first answer on
+            await self._follow()  # so that the knobs that act here are known from the first answer on
         if scope["method"] == "GET":
             return await handler(self._fanout, scope.get("query_string", b""))  # a GET is told by its query
         return await self._audited(scope, f"{scope['method']} {path}", handler, body)
@@ -143,15 +147,23 @@ class GovernorEndpoint:
         told = caller.changes_something(call, body)
         try:
             answer = await handler(self._fanout, body)
-        except errors.GovernorError as error:
+        except BaseException as error:  # a caller that gave up, too: the change may have been made
             if told:
-                caller.audit(scope, call, body, error.code, None)
+                code = error.code if isinstance(error, errors.GovernorError) else f"unknown ({type(error).__name__})"
+                caller.audit(scope, call, body, code, None)
             raise
         if told:
             caller.audit(scope, call, body, "done", answer)
-            if self._process is not None:
-                await self._process.follower.sync()
+            await self._follow()
         return answer
+
+    async def _follow(self) -> None:
+        """Have this process follow at once, but not keep the caller waiting on a core that is in a long step."""
+        if self._process is not None:
+            following = asyncio.ensure_future(self._process.follower.sync())
+            self._following.add(following)
+            following.add_done_callback(self._following.discard)
+            await asyncio.wait({following}, timeout=FOLLOW_S)
 
 
 def _spend(bucket: Bucket) -> None:

@@ -106,6 +106,15 @@ class KnobSet:
             why += f"; nor can it be put back to its start-up value ({errors.shown(error)})"
         self._knobs[name] = OffKnob(name, why)
         self._report(name, why)
+        self._lift_what_is_too_low()
+
+    def _lift_what_is_too_low(self) -> None:
+        """A knob that went back to its start-up value may need another to be higher: a cap, the budget."""
+        plan, running = {**self.startup(), **self.values()}, self._engine.running
+        for name, knob in self._live().items():
+            bounds, now = knob.bounds(plan, running), plan[name]
+            if now is not None and not bounds.allow(now) and now < bounds.low:
+                self._try_apply(name, knob.startup)
 
     def part_failed(self, part: str, why: str) -> bool:
         """Take every knob out of use that lives by a part of the schedule() hook. Whether there was one."""

@@ -79,6 +79,10 @@ class Purging:
     def fail(self, why: str) -> None:
         """Give the purge under way up, and take no further one."""
         self.support = Support("off", why)
+        self.interrupt(why)
+
+    def interrupt(self, why: str) -> None:
+        """End the purge under way, if there is one; another may follow."""
         if self._purge is not None:
             self._last = {**self._report(self._purge), "failed": why}
             self._end(why)

@@ -365,3 +365,12 @@ def hand() -> Callable[[], Any]:
             return self.now
 
     return Hand
+
+
+def test_a_fallback_is_a_change_however_json_spells_it() -> None:
+    from vllm_governor_engine.api.caller import changes_something
+
+    assert not changes_something("POST /lease", b'{"boot_id": "fallback", "lease_s": 5}')
+    assert changes_something("POST /lease", b'{"boot_id": "b", "lease_s": 5, "\\u0066allback": {}}')
+    assert changes_something("POST /lease", b"not json")
+    assert changes_something("PATCH /runtime", b"{}")

@@ -588,3 +588,27 @@ def test_requests_survive_any_sequence_of_changes(
     runtime = driven.read()
     assert runtime["degraded"] == []
     assert runtime["lease"]["expirations"] > 5
+
+
+def test_a_cap_raised_while_the_budget_still_goes_down_is_not_left_above_it(drive: Drive) -> None:
+    driven = drive(max_num_seqs=64, max_num_batched_tokens=2048, block_size=16)
+    driven.lease(lease_s=5, fallback={"max_num_seqs": 16, "max_num_batched_tokens": 16})
+    driven.add(60, max_tokens=60)
+    for _ in range(3):
+        driven.engine.step()
+    driven.clock.now += 6
+    driven.engine.step()
+    assert driven.read()["knobs"]["max_num_batched_tokens"]["value"] > 16
+    driven.patch(max_num_seqs=32)
+    driven.engine.run_until_idle(max_steps=2000)
+    budget = driven.read()["knobs"]["max_num_batched_tokens"]
+    assert budget["value"] == budget["min"] == 32
+    assert "max_num_batched_tokens" not in driven.governor._hook.parts
+
+
+def test_a_cap_that_switches_itself_off_takes_a_budget_that_is_too_small_for_it_along(drive: Drive) -> None:
+    driven = drive(max_num_seqs=64, max_num_batched_tokens=2048)
+    driven.patch(max_num_seqs=8, max_num_batched_tokens=40)
+    driven.governor.knobs.switch_off("max_num_seqs", "a test")
+    assert driven.limit == 64
+    assert driven.read()["knobs"]["max_num_batched_tokens"]["value"] in (64, 2048)

@@ -281,3 +281,37 @@ def test_a_purge_that_fails_is_given_up_and_serving_goes_on(drive: Drive, monkey
     assert "no purge today" in runtime["purge"]["last"]["failed"]
     assert [entry["part"] for entry in runtime["degraded"]] == ["purge"]
     assert driven.governor.engine.hook.parts == ()
+
+
+def test_a_freeze_ends_a_purge_under_way_and_another_may_follow(drive: Drive) -> None:
+    driven = drive(num_blocks=30_000)
+    _fill(driven, 2_800)
+    driven.lease()
+    driven.engine.add_request("runs", [7] * 64, 200)
+    driven.engine.step()
+    _purge(driven, 1.0)
+    assert driven.governor.purging.under_way
+    driven.governor.set_frozen(True)
+    assert not driven.governor.purging.under_way
+    left = _cached(driven)
+    assert left > 0
+    driven.engine.step()
+    assert _cached(driven) >= left
+    assert driven.read()["purge"]["last"]["failed"] == "frozen by an operator"
+    driven.governor.set_frozen(False)
+    driven.engine.run_until_idle()
+    _purge(driven, 1.0)
+    assert _finish(driven)["done"]
+
+
+def test_calls_do_not_lengthen_the_purge_of_a_working_engine(drive: Drive) -> None:
+    driven = drive(num_blocks=30_000)
+    _fill(driven, 2_800)
+    driven.engine.add_request("runs", [7] * 64, 200)
+    driven.engine.step()
+    pieces = _purge(driven, 1.0)["purge"]["last"]["pieces"]
+    for _ in range(5):
+        driven.read()
+    assert driven.read()["purge"]["last"]["pieces"] == pieces
+    driven.engine.step()
+    assert driven.read()["purge"]["last"]["pieces"] == pieces + 1

@@ -18,7 +18,7 @@ pytest.importorskip("vllm")
 
 from vllm_governor_engine.cache import pools, tiers
 from vllm_governor_engine.cache.hot import HotCache, HotSettings
-from vllm_governor_engine.cache.share import LOSS_WEIGHT, Share
+from vllm_governor_engine.cache.share import FORGETS_PER_CALL, LOSS_WEIGHT, Share
 
 from bench.emulated_gpu.inprocess import EngineSettings, InProcessEngine
 from bench.hotcold.governed import with_tiers
@@ -423,3 +423,14 @@ def test_two_tiers_find_more_of_a_hot_set_in_a_scan_than_lru_does() -> None:
     tiered = live.run(LOADS[0], 300, 5, lambda engine: with_tiers(engine, ratio=0.4))
     assert (stock.wrong_answers, tiered.wrong_answers) == (0, 0)
     assert tiered.hit_rate > 1.15 * stock.hit_rate
+
+
+def test_the_memory_of_what_left_keeps_its_bound_however_large_an_allocation_is() -> None:
+    share = Share()
+    share.bound(limit=10, floor=0)
+    for call in range(50):
+        added = 3 * FORGETS_PER_CALL
+        for number in range(added):
+            share.memory[call, number] = number
+        share.forget_old(added)
+    assert len(share.memory) == share.remembers == 20

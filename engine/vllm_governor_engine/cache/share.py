@@ -32,7 +32,7 @@ RETURN_WEIGHT = 0.1
 """Blocks it grows by when a hot block is asked for that it had no room for: enough to try again, not to insist."""
 
 FORGETS_PER_CALL = 2048
-"""Hashes forgotten at most in one call, about 0.1 us each; more than one call can add."""
+"""Hashes forgotten at most in one call, about 0.1 us each, unless the call added more than half of that."""
 
 
 class Share:
@@ -67,10 +67,13 @@ class Share:
         self.target = float(limit) if grown else min(max(self.target, self.floor), limit)
         self.forget_old()
 
-    def forget_old(self) -> None:
-        """Drops what was evicted too long ago to matter; after a much lower limit not all of it at once."""
+    def forget_old(self, added: int = 0) -> None:
+        """Drops what was evicted too long ago to matter; after a much lower limit not all of it at once.
+
+        Twice as many as the call `added`, so that the memory shrinks to its bound however large the calls are.
+        """
         memory = self.memory
-        for _ in range(min(len(memory) - self.remembers, FORGETS_PER_CALL)):
+        for _ in range(min(len(memory) - self.remembers, max(FORGETS_PER_CALL, 2 * added))):
             memory.popitem(last=False)
 
     def won(self, blocks: int) -> None:

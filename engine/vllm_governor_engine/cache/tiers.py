@@ -118,7 +118,7 @@ def tiered_class() -> Any:
                     taken.append(_take_one(self))
             self.num_free_blocks -= n
             if len(share.memory) > share.remembers:
-                share.forget_old()
+                share.forget_old(added=n)
             return taken
 
         def remove(self, block: Any) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 from vllm_governor_engine import probe
 
 from .admission_cap import NAME as CAP
+from .admission_cap import admission_limit
 from .base import NATIVE, Bounds, Engine, Support, Value, Values, check_int, read_int, reads_int
 
 NAME = "max_num_batched_tokens"
@@ -79,6 +80,7 @@ class TokenBudget:
             self.support = Support("off", why)
         self.startup: Value = 0 if self.support.off else read_int(scheduler, _ATTRIBUTE)
         self._facts = read_floor_facts(scheduler, engine.vllm_config)
+        self._limit, _ = admission_limit(scheduler)
         self._settle_at: Value | None = None  # where the budget goes once fewer requests are running
 
     def read(self) -> Value:
@@ -91,7 +93,8 @@ class TokenBudget:
 
     def bounds(self, plan: Values, running: int) -> Bounds:
         """What the decodes of a full batch under the planned cap need, up to the start-up value."""
-        floor, why = self._facts.floor(max(int(plan.get(CAP, running)), running))
+        cap = plan.get(CAP)  # absent where that knob is off: then what vLLM admits by is the cap
+        floor, why = self._facts.floor(max(self._admitted(running) if cap is None else int(cap), running))
         # A server may have been started below its own floor; then the budget cannot move, which is still inside.
         return Bounds(min(floor, self.startup), self.startup, why)
 
@@ -99,22 +102,34 @@ class TokenBudget:
         """Set the budget for the next step.
 
         A lease's fallback cannot be refused, and more requests than its cap allows may still be running then. So the
-        budget is held at what they need and goes down with them.
+        budget is held at what they need and goes down with them, as far as the cap in force lets it.
         """
+        if value >= self.startup:
+            self.release()
+            return
         self._settle_at = value
-        self._settle()
-        if self._settle_at is not None:
-            self._engine.before_each_step(self.name, self._settle)
+        needed = min(self.startup, self._engine.running * self._facts.tokens_per_decode)
+        setattr(self._engine.scheduler, _ATTRIBUTE, max(value, needed))
+        # The cap may be set after this, in the same call: what it needs is looked at when the next step begins.
+        self._engine.before_each_step(self.name, self._settle)
 
     def release(self) -> None:
         """Back to the start-up value, at which nothing starves."""
         self._settle_at = None
+        self._engine.hook.remove(self.name)
         setattr(self._engine.scheduler, _ATTRIBUTE, self.startup)
+
+    def _admitted(self, running: int) -> int:
+        """How many requests vLLM admits now, as far as that is known."""
+        return read_int(self._engine.scheduler, self._limit) if self._limit else running
 
     def _settle(self) -> None:
         if self._settle_at is None:
             return
-        needed = min(self.startup, self._engine.running * self._facts.tokens_per_decode)
+        running = self._engine.running
+        cap = self._admitted(running)
+        needed = min(self.startup, self._facts.floor(max(cap, running))[0])
         setattr(self._engine.scheduler, _ATTRIBUTE, max(self._settle_at, needed))
-        if needed <= self._settle_at:
+        if needed <= self._settle_at or running <= cap:
             self._settle_at = None
+            self._engine.hook.remove(self.name)

@@ -44,7 +44,11 @@ def purge(governor: Governor, payload: Mapping[str, Any]) -> None:
     preempted = 0
     count = min(payload["preempt"], len(scheduler.running) - 1)
     if count > 0:
-        preempted = governor.purging.preempt(count)
-        cap = min(governor.knobs.values()[CAP], max(1, len(scheduler.running)))
-        governor.change({CAP: cap}, f"purge that preempted {preempted}")
+        before = len(scheduler.running)
+        try:
+            governor.purging.preempt(count)
+        finally:  # those that were preempted before it failed must not come back in the next step either
+            preempted = before - len(scheduler.running)
+            cap = min(governor.knobs.values()[CAP], max(1, len(scheduler.running)))
+            governor.change({CAP: cap}, f"purge that preempted {preempted}")
     governor.purging.start(payload["ratio"], preempted)
