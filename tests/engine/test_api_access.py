@@ -19,43 +19,18 @@ pytest.importorskip("uvicorn")
 
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
-from vllm_governor_engine import core, http
+from vllm_governor_engine import http
 from vllm_governor_engine.api import unix_socket
 from vllm_governor_engine.api.rate_limit import Limits
 from vllm_governor_engine.auth import TOKEN_FILE_VARIABLE
 from vllm_governor_engine.log import NAME
 
+from tests.engine.made_up import MadeUpClient
+
 RUNTIME = "/governor/v1/runtime"
 FREEZE = "/governor/v1/freeze"
 LEASE = "/governor/v1/lease"
 AUTH = {"Authorization": "Bearer s3cret"}
-
-
-class MadeUpScheduler:
-    """Reads what vLLM's reads, and schedules nothing."""
-
-    def __init__(self) -> None:
-        self.max_num_active_reqs = 64
-        self.max_num_scheduled_tokens = 2048
-        self.block_size = 16
-        self.running: list[str] = []
-        self.waiting: list[str] = []
-
-    def schedule(self) -> int:
-        return min(self.max_num_active_reqs, self.max_num_scheduled_tokens)
-
-
-class MadeUpClient:
-    """vLLM's engine core client over engine cores in this process."""
-
-    def __init__(self, cores: int = 1) -> None:
-        self.cores = [
-            SimpleNamespace(scheduler=MadeUpScheduler(), vllm_config=None, engine_index=index) for index in range(cores)
-        ]
-        self.core_engines = list(range(cores))
-
-    async def call_utility_all_async(self, method: str, *args: Any) -> list[str]:
-        return [core.call(engine_core, *args) for engine_core in self.cores]
 
 
 class Hand:
