@@ -22,6 +22,8 @@ help: ## Show this
 	@echo
 	@echo "  DURATION=90               seconds that run takes, 0 = until Ctrl-C"
 	@echo "  ENGINE=http://host:port   steer a vLLM that already runs"
+	@echo "  TOKEN_FILE=path           its admin token: what VLLM_GOVERNOR_TOKEN_FILE named when it was started"
+	@echo "  CLIENTS=64                clients of the load, 0 = none"
 	@echo "  MODE=observe              decide and record, change nothing"
 	@echo "  VLLM_ENV=path             use your own environment with vLLM; nothing in it is changed"
 	@echo "  ONLY=0.29.0               the one version that test-engines tests"
@@ -58,7 +60,7 @@ set-up: ## Only make the environments
 	@$(SET_UP) daemon vllm
 
 clean: ## Remove what builds and tests left; the environments and the history stay
-	@rm -rf build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache var/logs var/tiny-model
+	@rm -rf build engine/build engine/*.egg-info engine/.ruff_cache *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache var/logs var/tiny-model
 	@find . -name __pycache__ -not -path './.venv*' -prune -exec rm -rf {} +
 
 # The daemon's tests and the plugin's run in different environments; one failing does not hide the other.

@@ -62,6 +62,8 @@ async def serve(settings: Settings, settings_file: Path | None) -> None:
 
 def _schedule(loop: Loop) -> AsyncIOScheduler:
     """One tick at a time; ticks missed while the host slept or a tick was slow are made up by one."""
+    # An overlong tick leaves the next ones out; the loop says so once, the scheduler need not say it each time.
+    logging.getLogger("apscheduler").setLevel(logging.ERROR)
     scheduler = AsyncIOScheduler(timezone="UTC")
     scheduler.add_job(
         loop.tick,
@@ -73,8 +75,6 @@ def _schedule(loop: Loop) -> AsyncIOScheduler:
         misfire_grace_time=None,
         next_run_time=datetime.now(UTC),
     )
-    # An overlong tick leaves the next ones out; the loop says so once, the scheduler need not say it each time.
-    logging.getLogger("apscheduler").setLevel(logging.ERROR)
     return scheduler
 
 

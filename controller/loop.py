@@ -15,7 +15,7 @@ import aiohttp
 
 from controller import clock as system_clock
 from controller.actuator import Actuator
-from controller.arbiter import Arbiter
+from controller.arbiter import ACTING_MODES, Arbiter
 from controller.engine_client import EngineClient
 from controller.engine_link import EngineLink
 from controller.estimator import Estimator
@@ -155,7 +155,8 @@ class Loop:
         ):
             self._boot_id = runtime.boot_id
             logger.info(
-                "engine: steering vLLM %s at %s, boot %s, envelope %s",
+                "engine: %s vLLM %s at %s, boot %s, envelope %s",
+                "steering" if self.settings.mode in ACTING_MODES else "watching",
                 runtime.vllm_version,
                 self.settings.engine.url,
                 runtime.boot_id,

@@ -242,7 +242,10 @@ class BatchResize:
         s = self.settings
         busiest = max((core.running for core in runtime.cores), default=0)
         if runtime.waiting <= 0 or busiest < s.binding_ratio * cap:
-            return Reason.HOLD_NO_DEMAND, f"{runtime.waiting} requests wait and {busiest} of {cap:.0f} slots are taken"
+            return (
+                Reason.HOLD_NO_DEMAND,
+                f"{runtime.waiting} requests wait, {busiest} of {cap:.0f} slots are taken: the cap does not bind",
+            )
         if cap >= steps[-1]:
             return Reason.HOLD_AT_LIMIT, f"it is the start-up maximum, {runtime.waiting} requests wait"
         if since_change_s < (s.effect_delay_s if verdicts else s.raise_interval_s):

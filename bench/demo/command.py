@@ -16,7 +16,8 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
+from urllib.parse import urlsplit
 
 from bench.demo import plan, target
 from bench.demo.daemon import DaemonError
@@ -28,7 +29,7 @@ from bench.server import ServerError, VllmServer
 from bench.server_options import VllmOptions
 from bench.setup import places
 from domain.decision import Mode
-from domain.errors import GovernorError
+from domain.errors import EngineRefused, GovernorError
 
 START_UP_MAXIMUM = 64
 MODEL = "tiny"
@@ -41,6 +42,8 @@ def main(arguments: Sequence[str]) -> int:
         result = asyncio.run(_unless_terminated(options))
     except (GovernorError, ServerError, LoadError, DaemonError) as error:
         print(f"cannot go on: {error}", file=sys.stderr)
+        if options.engine and options.token_file is None and isinstance(error, EngineRefused):
+            print("give TOKEN_FILE=path, the file that VLLM_GOVERNOR_TOKEN_FILE named when it started", file=sys.stderr)
         return 1
     except (KeyboardInterrupt, asyncio.CancelledError):
         print("interrupted before it began", file=sys.stderr)
@@ -49,8 +52,15 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
+class _Parser(argparse.ArgumentParser):
+    """Who typed `make run` has no use for the usage of a module: the sentence is enough."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"cannot go on: {message}\n")
+
+
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="python -m bench demo",
         description="Start a real vLLM with a tiny model here, put it under load and let the governor steer it.",
         epilog="The last line of output is one JSON object. Options can come from the environment, as make run does.",
@@ -72,6 +82,8 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     if options.mode not in (Mode.AUTO.value, Mode.OBSERVE.value):  # a default is not checked by argparse
         parser.error(f"cannot use MODE={options.mode}: it is auto or observe")
+    if options.engine is not None and not urlsplit(options.engine).hostname:
+        parser.error(f"cannot use ENGINE={options.engine}: give an address like http://127.0.0.1:8000")
     if options.clients is not None and options.clients < 0:
         parser.error(f"cannot use {options.clients} clients: give 0 or more")
     if options.quick:

@@ -16,7 +16,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from domain.decision import Decision, Status
-from domain.errors import HistoryUnavailable
+from domain.errors import HistoryUnavailable, SettingsError
 from store.database import database_url, sqlite_path
 from store.history import History, StoredDecision
 
@@ -31,7 +31,7 @@ STYLES = {
 
 
 def decisions(
-    db: Annotated[str, typer.Option(help="Path of the SQLite file, or a SQLAlchemy URL.")],
+    db: Annotated[str | None, typer.Option(help="Path of the SQLite file, or a SQLAlchemy URL.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line, with the evidence.")] = False,
     limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="How many, counted from the newest.")] = 50,
     knob: Annotated[str | None, typer.Option(help="Only this knob, for example max_num_seqs.")] = None,
@@ -45,6 +45,8 @@ def decisions(
 
       vllm-governor decisions --db vllm-governor.db --json | jq 'select(.status == "applied")'
     """
+    if db is None:
+        raise SettingsError("cannot tell which history: name it with --db PATH (store.url of the daemon's settings)")
     path = sqlite_path(database_url(db))
     if path is not None and not path.is_file():
         what = "it is a directory" if path.is_dir() else "there is no such file"
@@ -72,7 +74,7 @@ def _to_json(row: StoredDecision) -> dict[str, Any]:
 
 
 def _table(stored: list[StoredDecision]) -> Table:
-    table = Table(title=f"{len(stored)} decisions", title_justify="left")
+    table = Table(title=f"{len(stored)} decision{'s' if len(stored) != 1 else ''}", title_justify="left")
     for name in ("id", "time (UTC)", "mode", "knob"):
         table.add_column(name, no_wrap=True)
     for name in ("old", "wanted", "requested", "observed"):

@@ -79,7 +79,7 @@ def test_interrupted_it_leaves_no_process_behind() -> None:
         (["--duration", "5"], 2, "give 40 to 86400 seconds"),
         (["--mode", "fast"], 2, "observe"),
         (["--engine", "http://127.0.0.1:9"], 1, "cannot go on: cannot learn the model that http://127.0.0.1:9 serves"),
-        (["--engine", "127.0.0.1:8000"], 1, "cannot go on:"),
+        (["--engine", "127.0.0.1:8000"], 2, "cannot use ENGINE=127.0.0.1:8000"),
     ],
 )
 def test_what_cannot_be_done_is_one_sentence_and_a_status(arguments: list[str], code: int, says: str) -> None:
