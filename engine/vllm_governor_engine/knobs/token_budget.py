@@ -80,7 +80,8 @@ class TokenBudget:
             self.support = Support("off", why)
         self.startup: Value = 0 if self.support.off else read_int(scheduler, _ATTRIBUTE)
         self._facts = read_floor_facts(scheduler, engine.vllm_config)
-        self._limit, _ = admission_limit(scheduler)
+        self._limit, support = admission_limit(scheduler)
+        self._limit_is_cap = support == NATIVE
         self._settle_at: Value | None = None  # where the budget goes once fewer requests are running
 
     def read(self) -> Value:
@@ -130,6 +131,8 @@ class TokenBudget:
         cap = self._admitted(running)
         needed = min(self.startup, self._facts.floor(max(cap, running))[0])
         setattr(self._engine.scheduler, _ATTRIBUTE, max(self._settle_at, needed))
-        if needed <= self._settle_at or running <= cap:
+        # A ratchet's limit is never below the running count, so there it does not tell that the draining is over.
+        drained = self._limit_is_cap and running <= cap
+        if needed <= self._settle_at or drained:
             self._settle_at = None
             self._engine.hook.remove(self.name)
