@@ -13,7 +13,7 @@ SET_UP := command -v $(PYTHON) > /dev/null || { echo "$(NO_PYTHON)" >&2; exit 1;
 RUN_SET_UP := daemon $(if $(ENGINE),,vllm)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-long test-engines check clean set-up
+.PHONY: help run test test-long test-engines check bench clean set-up
 
 help: ## Show this
 	@echo "usage: make TARGET [NAME=value]"
@@ -52,6 +52,10 @@ check: ## Lint, format, types, import rules
 	  echo "== $$command"; PYTHONPATH=engine:. .venv/bin/$$command || failed=1; \
 	done; exit $$failed
 
+bench: ## Run every comparison again, smaller (15 minutes); writes the tables of docs/compare.md
+	@$(SET_UP) daemon vllm
+	@$(DAEMON_PYTHON) -m bench proof
+
 bench-%: ## Run one bench with --json (python -m bench --help names them)
 	@$(SET_UP) daemon vllm
 	@$(DAEMON_PYTHON) -m bench $* --json
@@ -63,11 +67,13 @@ clean: ## Remove what builds and tests left; the environments and the history st
 	@rm -rf build engine/build engine/*.egg-info engine/.ruff_cache *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache var/logs var/tiny-model
 	@find . -name __pycache__ -not -path './.venv*' -prune -exec rm -rf {} +
 
-# The daemon's tests and the plugin's run in different environments; one failing does not hide the other.
+# The daemon's tests and the plugin's run in different environments, side by side; one failing does not hide the other.
 # Arguments: what to select, and one more status that is no failure (5: pytest found nothing selected).
 define both
-failed=0; \
+failed=0; plugin=$$(mktemp); trap 'rm -f $$plugin' EXIT; \
+echo "tests/engine runs beside the others; what it says comes at the end"; \
+PYTHONPATH=engine:. $(VLLM_PYTHON) -m pytest $(1) tests/engine > $$plugin 2>&1 & running=$$!; \
 $(DAEMON_PYTHON) -m pytest $(1) $(wildcard tests/unit tests/contract tests/field tests/e2e) || { [ $$? = $(2) ] || failed=1; }; \
-PYTHONPATH=engine:. $(VLLM_PYTHON) -m pytest $(1) tests/engine || { [ $$? = $(2) ] || failed=1; }; \
+wait $$running || { [ $$? = $(2) ] || failed=1; }; cat $$plugin; \
 exit $$failed
 endef

@@ -9,6 +9,7 @@ import argparse
 import sys
 
 from bench.setup import checks, places
+from bench.setup.debian import make_debian
 from bench.setup.engines import make_engines
 from bench.setup.errors import SetupError
 from bench.setup.plugin import make_plugin
@@ -29,7 +30,11 @@ def run(arguments: list[str]) -> int:
         help="daemon: .venv; vllm: .venv-vllm and the plugin; engines: that, and an environment for each further vLLM "
         "that the plugin is tested on; plugin: build/plugin alone",
     )
-    parser.add_argument("--tests", action="store_true", help="with VLLM_ENV: check that the tests' packages are there")
+    parser.add_argument(
+        "--tests",
+        action="store_true",
+        help="also what the tests need: real servers out of Debian packages, and with VLLM_ENV the packages in there",
+    )
     chosen = parser.parse_args(arguments)
     try:
         if "daemon" in chosen.names:
@@ -40,6 +45,8 @@ def run(arguments: list[str]) -> int:
             make_engines()
         if {"plugin", "vllm", "engines"} & set(chosen.names):
             make_plugin()
+        if chosen.tests:
+            make_debian()
     except SetupError as error:
         print(error, file=sys.stderr)
         return 1
