@@ -6,8 +6,9 @@ Belongs here: bucket arithmetic. Never: metric names, scraping, windows in time.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,42 +34,64 @@ class Histogram:
         if self.bounds != earlier.bounds:
             return None
         deltas = [now - before for now, before in zip(self.counts, earlier.counts, strict=True)]
-        if any(delta < 0 for delta in deltas):
+        if deltas and min(deltas) < 0:
             return None
-        monotonic: list[float] = []
-        for delta in deltas:
-            monotonic.append(max(delta, monotonic[-1] if monotonic else 0.0))
-        return Histogram(self.bounds, tuple(monotonic), self.total - earlier.total)
+        # The buckets of a scrape are not read at one instant, so a later one may lag: the counts stay cumulative.
+        return Histogram(self.bounds, tuple(accumulate(deltas, max)), self.total - earlier.total)
+
+    def add(self, other: Histogram) -> Histogram | None:
+        """Both together, as over two engines; None when the bounds differ."""
+        if self.bounds != other.bounds:
+            return None
+        counts = tuple(a + b for a, b in zip(self.counts, other.counts, strict=True))
+        return Histogram(self.bounds, counts, self.total + other.total)
+
+    def bucket(self, q: float) -> tuple[float, float] | None:
+        """Lower and upper bound of the bucket that holds the quantile; its width is what a quantile can be off by."""
+        index = self._index(q)
+        return None if index is None else self._edges(index)
+
+    def saturated(self, q: float) -> bool:
+        """Whether the quantile lies past the last finite bound, so that only a least value is known."""
+        index = self._index(q)
+        return index is not None and math.isinf(self.bounds[index])
 
     def quantile(self, q: float) -> float | None:
         """Linear interpolation inside a bucket, as PromQL's histogram_quantile does. None without samples.
 
-        A quantile that lands in the +Inf bucket answers the highest finite bound: it is at least that.
+        A quantile that lands in the +Inf bucket answers the highest finite bound: it is at least that (`saturated`).
+        """
+        index = self._index(q)
+        if index is None:
+            return None
+        lower, upper = self._edges(index)
+        if math.isinf(upper):
+            return lower if index else None
+        below = self.counts[index - 1] if index else 0.0
+        width = self.counts[index] - below
+        share = (q * self.samples - below) / width if width > 0 else 1.0
+        return lower + (upper - lower) * share
+
+    def fraction_above(self, value: float) -> float | None:
+        """Share of samples above `value`; exact when a bound lies on it, else interpolated. None without samples.
+
+        Past the last finite bound it is the share that lies surely above that bound: the most that may be above.
         """
         if self.samples <= 0:
             return None
-        rank = q * self.samples
-        lower_bound, lower_count = 0.0, 0.0
-        for bound, count in zip(self.bounds, self.counts, strict=True):
-            if count >= rank:
-                if math.isinf(bound):
-                    return self.bounds[-2] if len(self.bounds) > 1 else None
-                width = count - lower_count
-                share = (rank - lower_count) / width if width > 0 else 1.0
-                return lower_bound + (bound - lower_bound) * share
-            lower_bound, lower_count = bound, count
-        return None
+        index = bisect_left(self.bounds, value)
+        if index == len(self.bounds):
+            return 0.0
+        below = self.counts[index - 1] if index else 0.0
+        lower, upper = self._edges(index)
+        if value == upper:
+            below = self.counts[index]
+        elif not math.isinf(upper):
+            below += (self.counts[index] - below) * max(value - lower, 0.0) / (upper - lower)
+        return 1.0 - below / self.samples
 
-    def fraction_above(self, value: float) -> float | None:
-        """Share of samples above `value`; exact when a bound lies on it, else interpolated. None without samples."""
-        if self.samples <= 0:
-            return None
-        points = [(0.0, 0.0), *zip(self.bounds, self.counts, strict=True)]
-        for (lower_bound, lower_count), (bound, count) in pairwise(points):
-            if value <= bound:
-                if value == bound or math.isinf(bound):
-                    below = count if value == bound else lower_count
-                else:
-                    below = lower_count + (count - lower_count) * (value - lower_bound) / (bound - lower_bound)
-                return 1.0 - below / self.samples
-        return 0.0
+    def _index(self, q: float) -> int | None:
+        return None if self.samples <= 0 else bisect_left(self.counts, q * self.samples)
+
+    def _edges(self, index: int) -> tuple[float, float]:
+        return (self.bounds[index - 1] if index else 0.0), self.bounds[index]

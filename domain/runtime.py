@@ -9,10 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-MAX_NUM_SEQS = "max_num_seqs"
-"""Admission cap: requests in RUNNING per engine core (vLLM's name)."""
-MAX_NUM_BATCHED_TOKENS = "max_num_batched_tokens"
-"""Token budget of one engine step (vLLM's name)."""
+from domain.knobs import MAX_NUM_SEQS
 
 
 class Support(StrEnum):
@@ -52,6 +49,33 @@ class EngineCore:
     lease_expirations: int
     fallback: Mapping[str, float]
     degraded: tuple[str, ...] = ()
+    pid: int | None = None
+    """Of the engine core's process, on its own machine and in its own PID namespace."""
+    visible_devices: str | None = None
+    """CUDA_VISIBLE_DEVICES of that process; None where it is not set."""
+    lease_holder: str | None = None
+    """Who holds the lease, as whoever took it named itself."""
+    names_holder: bool = False
+    """The plugin lets a lease have a holder; older ones do not."""
+
+    @property
+    def draining(self) -> bool:
+        """More run than its admission cap allows: the last cut of it has not taken effect yet."""
+        cap = self.knobs.get(MAX_NUM_SEQS)
+        return cap is not None and cap.value is not None and self.running > cap.value
+
+
+@dataclass(frozen=True, slots=True)
+class Purged:
+    """What the last purge of one engine core came to."""
+
+    core: int
+    ratio: float
+    blocks: int
+    preempted: int
+    done: bool
+    failed: str | None = None
+    """Why it was given up."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,8 @@ class Slo:
     latency: Latency
     percentile: float
     bound_s: float
+    proposed: bool = False
+    """Nobody configured it: the daemon proposed it from how the engine served when little was asked of it."""
 
     @property
     def allowed_ratio(self) -> float:

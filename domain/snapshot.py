@@ -1,6 +1,7 @@
 """One tick's readings, taken once and never changed. Unknown is None, never 0.
 
-Belongs here: what the sensors return. Never: rates or windows (the estimator makes those into a View).
+Belongs here: which sources there are and what each said. Never: rates or windows (the estimator makes those into a
+View).
 """
 
 from __future__ import annotations
@@ -8,42 +9,50 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from enum import StrEnum
 
-from domain.histogram import Histogram
+from domain.readings.engine import EngineStats
+from domain.readings.gpu import GpusReading
+from domain.readings.prometheus import LongWindows
+from domain.readings.vllm import VllmReading
 from domain.runtime import EngineRuntime
-from domain.slo import Latency
 
 
-@dataclass(frozen=True, slots=True)
-class VllmReading:
-    """vLLM's `/metrics`. Gauges as they are now, counters since the engine's boot."""
+class Source(StrEnum):
+    """Where readings come from; each is fresh, stale or absent on its own."""
 
-    running: float | None = None
-    kv_cache_usage_ratio: float | None = None
-    """Of the fullest engine core: an average would hide it."""
-    preemptions: float | None = None
-    requests_finished: float | None = None
-    prompt_tokens: float | None = None
-    generation_tokens: float | None = None
-    latencies: Mapping[Latency, Histogram] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class GpuReading:
-    """One NVML device. None where the device or driver does not say."""
-
-    index: int
-    uuid: str
-    name: str
-    utilization_ratio: float | None = None
+    METRICS = "metrics"
+    RUNTIME = "runtime"
+    STATS = "stats"
+    GPU = "gpu"
+    PROMETHEUS = "prometheus"
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All readings of one tick. `now_s` is monotonic; `wall` is for people to read."""
+    """All readings of one tick; None where a source gave none in this tick. `now_s` is monotonic, `wall` for people."""
 
     now_s: float
     wall: datetime
-    vllm: VllmReading | None
-    runtime: EngineRuntime | None
-    gpus: tuple[GpuReading, ...] | None
+    vllm: VllmReading | None = None
+    runtime: EngineRuntime | None = None
+    engine: EngineStats | None = None
+    gpus: GpusReading | None = None
+    prometheus: LongWindows | None = None
+    problems: Mapping[Source, str] = field(default_factory=dict)
+    """Why a source gave nothing, as a sentence for people; absent for one that is well or is not set up."""
+    silent: frozenset[Source] = frozenset()
+    """Those of them that gave no answer at all: refused, lost, too late."""
+    took_s: float = 0.0
+    """How long the reading took: one source that does not answer makes the tick longer for all."""
+
+    @property
+    def readings(self) -> Mapping[Source, object | None]:
+        """What each source gave, None for nothing."""
+        return {
+            Source.METRICS: self.vllm,
+            Source.RUNTIME: self.runtime,
+            Source.STATS: self.engine,
+            Source.GPU: self.gpus,
+            Source.PROMETHEUS: self.prometheus,
+        }

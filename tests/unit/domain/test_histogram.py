@@ -67,3 +67,61 @@ def test_a_quantile_lies_in_the_bucket_of_its_rank(increments: list[int], q: flo
     upper = BOUNDS[bucket] if bucket < 3 else 0.4
     assert value is not None
     assert lower - 1e-9 <= value <= upper + 1e-9
+
+
+def test_a_quantile_in_the_last_bucket_says_so() -> None:
+    h = histogram(0, 0, 90, 100)
+    assert (h.saturated(0.99), h.saturated(0.9), h.saturated(0.91)) == (True, False, True)
+    assert (h.bucket(0.99), h.bucket(0.5)) == ((0.4, math.inf), (0.2, 0.4))
+    assert (histogram(0, 0, 0, 0).saturated(0.5), histogram(0, 0, 0, 0).bucket(0.5)) == (False, None)
+
+
+def test_two_engines_add_up_and_other_bounds_do_not() -> None:
+    assert histogram(1, 2, 3, 4, total=1.0).add(histogram(5, 5, 5, 5, total=2.0)) == histogram(6, 7, 8, 9, total=3.0)
+    assert histogram(1, 1, 1, 1).add(Histogram((1.0, math.inf), (1, 1), 1.0)) is None
+
+
+def test_a_bucket_that_was_read_a_moment_early_does_not_make_counts_fall() -> None:
+    assert histogram(5, 4, 6, 6).since(histogram(0, 0, 0, 0)) == histogram(5, 5, 6, 6)
+
+
+def counted(values: list[float]) -> Histogram:
+    return histogram(*(sum(1 for value in values if value <= bound) for bound in BOUNDS), total=sum(values))
+
+
+LATENCIES = st.lists(st.floats(0.0, 2.0), min_size=1, max_size=60)
+
+
+@given(LATENCIES, st.floats(0.01, 0.99))
+def test_a_quantile_shares_its_bucket_with_the_true_one(values: list[float], q: float) -> None:
+    h = counted(values)
+    true = sorted(values)[math.ceil(q * len(values)) - 1]
+    bucket, estimate = h.bucket(q), h.quantile(q)
+    assert bucket is not None
+    assert estimate is not None
+    assert bucket[0] <= true <= bucket[1]
+    assert bucket[0] <= estimate <= bucket[1]
+    assert h.saturated(q) == (true > 0.4)
+
+
+@given(LATENCIES, st.sampled_from(BOUNDS[:-1]))
+def test_the_share_above_any_bound_is_exact(values: list[float], bound: float) -> None:
+    assert counted(values).fraction_above(bound) == pytest.approx(sum(v > bound for v in values) / len(values))
+
+
+@given(LATENCIES, st.floats(0.0, 3.0), st.floats(0.0, 3.0))
+def test_the_share_above_falls_as_the_value_rises(values: list[float], one: float, other: float) -> None:
+    lower, higher = (counted(values).fraction_above(value) for value in sorted((one, other)))
+    assert lower is not None
+    assert higher is not None
+    assert 0 <= higher <= lower <= 1
+
+
+@given(LATENCIES, LATENCIES)
+def test_what_was_added_is_what_a_difference_gives_back(earlier: list[float], later: list[float]) -> None:
+    both = counted(earlier).add(counted(later))
+    assert both is not None
+    delta = both.since(counted(earlier))
+    assert delta is not None
+    assert delta.counts == counted(later).counts
+    assert delta.total == pytest.approx(sum(later))
