@@ -1,5 +1,6 @@
-"""The laws of batch_resize with algorithm `rules`: grow with demand and room, shrink when inference breaks the
-objective.
+"""The laws of batch_resize: grow with demand and room, shrink when inference breaks the objective.
+
+The examples have no capacity model; the properties have any.
 """
 
 from dataclasses import replace
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from domain.capacity import Capacity
 from domain.decision import Proposal, Reason
 from domain.slo import Latency, Slo
 from domain.view import View
@@ -46,6 +48,7 @@ def test_a_gpu_that_reads_100_percent_does_not_forbid_growth() -> None:
         ({"runtime": runtime(cap=16, running=8)}, Reason.HOLD_NO_DEMAND),
         ({"runtime": runtime(cap=64, running=64)}, Reason.HOLD_AT_LIMIT),
         ({"kv_cache_usage_ratio": 0.95}, Reason.HOLD_KV_FULL),
+        ({"batch_utilization_ratio": 0.95}, Reason.HOLD_BUDGET_FIRST),
         ({"kv_cache_usage_ratio": None}, Reason.ABSTAIN_UNKNOWN),
         ({"preemptions_per_s": None}, Reason.ABSTAIN_UNKNOWN),
         ({"preemptions_per_s": 1.6}, Reason.HOLD_PREEMPTING),
@@ -93,13 +96,13 @@ def test_a_share_within_sampling_noise_does_not_shrink() -> None:
     assert decide(many).reason is Reason.SHRINK_INFERENCE_SLO
 
 
-def e2e_breach(queue_mean_s: float, inference_mean_s: float) -> View:
+def e2e_breach(queue_mean_s: float, inference_mean_s: float, inference_over: float = 500) -> View:
     return view(
         slos=(Slo(Latency.E2E, 95, 0.05),),
         latencies={
             Latency.E2E: samples(1000, 500),
             Latency.QUEUE: samples(1000, 0, mean_s=queue_mean_s),
-            Latency.INFERENCE: samples(1000, 0, mean_s=inference_mean_s),
+            Latency.INFERENCE: samples(1000, inference_over, mean_s=inference_mean_s),
         },
         runtime=runtime(cap=32, running=32),
     )
@@ -113,6 +116,11 @@ def test_a_breach_made_by_inference_shrinks() -> None:
     assert decide(e2e_breach(queue_mean_s=0.1, inference_mean_s=2.0)).reason is Reason.SHRINK_INFERENCE_SLO
 
 
+def test_a_breach_that_inference_alone_would_not_make_is_the_queues_and_never_shrinks() -> None:
+    seen = e2e_breach(queue_mean_s=1.0, inference_mean_s=2.0, inference_over=50)
+    assert decide(seen).reason is Reason.GROW_DEMAND
+
+
 @pytest.mark.parametrize("missing", [Latency.QUEUE, Latency.INFERENCE])
 def test_a_breach_that_is_nobodys_neither_shrinks_nor_grows(missing: Latency) -> None:
     seen = e2e_breach(queue_mean_s=2.0, inference_mean_s=0.5)
@@ -122,6 +130,12 @@ def test_a_breach_that_is_nobodys_neither_shrinks_nor_grows(missing: Latency) ->
 
 def test_an_end_to_end_objective_without_samples_holds() -> None:
     assert decide(view(slos=(Slo(Latency.E2E, 95, 0.05),))).reason is Reason.HOLD_THIN_EVIDENCE
+
+
+def test_a_queue_that_seems_to_break_it_is_no_evidence_for_it() -> None:
+    breach = e2e_breach(queue_mean_s=2.0, inference_mean_s=0.5)
+    unseen = replace(breach, latencies={**breach.latencies, Latency.E2E: samples(99, 50)})
+    assert decide(unseen).reason is Reason.HOLD_THIN_EVIDENCE
 
 
 def test_a_quiet_engine_whose_few_requests_all_miss_is_cut() -> None:
@@ -197,6 +211,19 @@ def test_an_operators_value_between_rungs_is_kept_until_there_is_cause() -> None
 OBJECTIVES = (ITL_SLO, Slo(Latency.E2E, 95, 0.05))
 
 
+CAPACITIES = st.builds(
+    Capacity,
+    a_s=st.floats(0, 0.1),
+    b_s=st.floats(0, 1e-3),
+    c_s=st.floats(0, 1e-6),
+    relative_error=st.floats(0, 1),
+    windows=st.integers(0, 100),
+    trusted=st.booleans(),
+    why=st.just(""),
+    request_context=st.none() | st.floats(0, 1e5),
+)
+
+
 @st.composite
 def views(draw: st.DrawFn) -> View:
     """Any view: each reading may be unknown, each latency may be missing."""
@@ -214,6 +241,10 @@ def views(draw: st.DrawFn) -> View:
         kv_cache_usage_ratio=draw(st.none() | st.floats(0, 1)),
         preemptions_per_s=draw(st.none() | st.floats(0, 10)),
         gpu_utilization_ratio=draw(st.none() | st.floats(0, 1)),
+        gpu_memory_usage_ratio=draw(st.none() | st.floats(0, 1)),
+        latency_slope_ratio=draw(st.none() | st.floats(-1, 3)),
+        deferred=draw(st.none() | st.integers(0, 100)),
+        capacity=draw(st.none() | CAPACITIES),
         slos=(slo,),
         latencies=latencies,
     )
