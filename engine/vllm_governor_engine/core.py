@@ -8,12 +8,14 @@ steps, so nothing needs a lock.
 from __future__ import annotations
 
 import json
+import os
 import secrets
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from . import deadline, errors, ops
+from .devices import visible_devices
 from .hooks import ScheduleHook
 from .knobs.admission_cap import NAME as CAP
 from .knobs.base import Engine, Value
@@ -34,10 +36,17 @@ _LEASE_PART = "lease"
 class Governor:
     """The governor of one engine core. Built at the first call; until a call changes something it only reads.
 
-    `clock` gives monotonic seconds.
+    `clock` gives monotonic seconds, `wall` the time of the day.
     """
 
-    def __init__(self, scheduler: Any, vllm_config: Any, index: int = 0, clock: Clock = time.monotonic) -> None:
+    def __init__(
+        self,
+        scheduler: Any,
+        vllm_config: Any,
+        index: int = 0,
+        clock: Clock = time.monotonic,
+        wall: Clock = time.time,
+    ) -> None:
         self.boot_id = secrets.token_hex(6)
         self.generation = 0
         self.lease = Lease()
@@ -51,7 +60,7 @@ class Governor:
         self._engine = Engine(scheduler, vllm_config, index, self._hook, clock)
         self.knobs = KnobSet(self._engine, self._knob_off)
         self.purging = Purging(self._engine)
-        self.stats = Stats(scheduler, vllm_config, self._hook, self._degrade, clock)
+        self.stats = Stats(scheduler, vllm_config, self._hook, self._degrade, clock, wall)
         self.ask_workers: Callable[[str], Any] | None = None
         """Calls a worker method by name on every worker, EngineCore.collective_rpc; None where there is none."""
 
@@ -97,12 +106,14 @@ class Governor:
         return {
             "engine": int(self._engine.index),
             "boot_id": self.boot_id,
+            "pid": os.getpid(),
+            "cuda_visible_devices": visible_devices(self._engine.vllm_config),
             "generation": self.generation,
             "running": self._engine.running,
             "waiting": self._engine.waiting,
             "held": self.window.held,
             "frozen": self.frozen,
-            "lease": self._describe_lease(),
+            "lease": self.lease.describe(self._clock(), self.fallback()),
             "degraded": list(self._degraded),
             "knobs": knobs,
             "purge": self.purging.describe(),
@@ -121,6 +132,11 @@ class Governor:
         """Raise `frozen` while an operator has stopped every change."""
         if self.frozen:
             raise errors.frozen()
+
+    def require_open(self, holder: str | None, instead_of: str | None = None) -> None:
+        """Raise `held` while the lease is another's: two daemons would undo each other's changes."""
+        if not self.lease.open_to(holder, instead_of):
+            raise errors.held(self.lease.holder, self.lease.remaining_s(self._clock()))
 
     def set_frozen(self, frozen: bool) -> None:
         """Go to the fallback values and stay there, or let go of it. No call does anything when nothing is new.
@@ -167,10 +183,12 @@ class Governor:
             self._count_change(before, who)
             self.last_change = (change_id, self.generation)
 
-    def hold_lease(self, lease_s: float) -> None:
+    def hold_lease(self, lease_s: float, holder: str | None = None) -> None:
         """Take or renew the lease, and from then on, when it runs out, look at it before each step."""
-        now = self._clock()
-        self.lease.renew(now, lease_s)
+        now, before = self._clock(), self.lease.holder
+        self.lease.renew(now, lease_s, holder)
+        if self.lease.holder != before:
+            get_logger().info("governor lease: engine=%s held by %s", self._engine.index, errors.shown(holder, 200))
         try:
             self._hook.add(_LEASE_PART, self.check_lease, when=now + lease_s)
         except Exception as error:
@@ -210,15 +228,6 @@ class Governor:
             who,
             ", ".join(moved) or "no value moved",
         )
-
-    def _describe_lease(self) -> dict[str, Any]:
-        remaining = self.lease.remaining_s(self._clock())
-        return {
-            "held": remaining is not None,
-            "remaining_s": None if remaining is None else round(remaining, 3),
-            "fallback": self.fallback(),
-            "expirations": self.lease.expirations,
-        }
 
     def _part_failed(self, name: str, error: BaseException) -> None:
         """A part of the schedule() wrapper raised and was taken out."""

@@ -16,6 +16,7 @@ STATUS: Mapping[str, int] = {
     "not_found": 404,
     "method_not_allowed": 405,
     "conflict": 409,
+    "held": 409,
     "stale": 412,
     "too_large": 413,
     "frozen": 423,
@@ -144,6 +145,16 @@ def too_many_requests(retry_after_s: int) -> GovernorError:
 def conflict(why: str) -> GovernorError:
     """The call fits neither the body's fault nor the engine's: it has to wait for something else."""
     return GovernorError("conflict", why)
+
+
+def held(holder: str | None, remaining_s: float | None) -> GovernorError:
+    """Another one holds the lease."""
+    left_s = 0.0 if remaining_s is None else round(remaining_s, 3)
+    message = (
+        f"the lease of this engine is held by {shown(holder, 200)} for another {left_s:g} s; stop that one, or wait "
+        "until it no longer renews it"
+    )
+    return GovernorError("held", message, holder=holder, remaining_s=left_s)
 
 
 def cannot_purge(key: str, why: str | None) -> GovernorError:

@@ -41,7 +41,7 @@ class Fanout:
 
     async def patch(self, patch: Mapping[str, Any]) -> Runtime:
         """Set knobs in every core, or in none."""
-        change = {"knobs": patch["knobs"], "lease_s": patch["lease_s"], "change_id": secrets.token_hex(8)}
+        change = {name: patch[name] for name in ("knobs", "lease_s", "holder")} | {"change_id": secrets.token_hex(8)}
         if self._single:
             return self._merge(await self._each("set", {**change, "expect": {patch["boot_id"]: patch["generation"]}}))
         before = await self.runtime()
@@ -60,7 +60,7 @@ class Fanout:
 
     async def lease(self, lease: Mapping[str, Any]) -> Runtime:
         """Renew the lease in every core."""
-        renewal = {"lease_s": lease["lease_s"], "fallback": lease["fallback"]}
+        renewal = {name: lease[name] for name in ("lease_s", "fallback", "holder", "instead_of")}
         if self._single:
             return self._merge(await self._each("lease", {**renewal, "expect": {lease["boot_id"]: None}}))
         before = await self.runtime()

@@ -17,6 +17,8 @@ After = Callable[[Any], None]
 """Takes what schedule() returned, vLLM's SchedulerOutput; it must neither change nor keep it."""
 OnFailure = Callable[[str, BaseException], None]
 
+_ABSENT: Any = object()
+
 
 @dataclass(slots=True)
 class _Part:
@@ -36,6 +38,11 @@ class ScheduleHook:
     scheduler gets its own method back. `clock` gives monotonic seconds.
     """
 
+    __slots__ = (
+        "_clock", "_first", "_first_due", "_on_failure", "_parts", "_previous", "_scheduler", "_taken_out", "_then",
+        "_then_alone", "_wrapper", "began",
+    )  # fmt: skip
+
     def __init__(self, scheduler: Any, on_failure: OnFailure, clock: Callable[[], float] = time.monotonic) -> None:
         self._scheduler = scheduler
         self._clock = clock
@@ -44,7 +51,9 @@ class ScheduleHook:
         self._on_failure = on_failure
         self._parts: dict[str, _Part] = {}
         self._first: tuple[_Part, ...] = ()  # those with a half to run before a step, in order
+        self._first_due = math.inf  # the earliest moment at which one of them has to run
         self._then: tuple[_Part, ...] = ()  # those with a half to run after it, in order
+        self._then_alone: _Part | None = None  # the only one of those
         self._taken_out: set[str] = set()
         self._wrapper: Callable[..., Any] | None = None
         self._previous: Callable[..., Any] | None = None
@@ -103,33 +112,53 @@ class ScheduleHook:
         outer = tuple(part for part in parts if not part.inner)
         inner = tuple(part for part in parts if part.inner)
         self._first = tuple(part for part in outer + inner if part.before is not None)
+        self._first_due = min((part.when for part in self._first), default=math.inf)
         self._then = tuple(part for part in inner + outer if part.after is not None)
+        self._then_alone = self._then[0] if len(self._then) == 1 else None
 
     def _install(self) -> None:
         # Set only when somebody else had wrapped this instance before us: what to put back.
         self._previous = vars(self._scheduler).get("schedule")
         original, clock = self._scheduler.schedule, self._clock
 
-        def schedule(*args: Any, **kwargs: Any) -> Any:
+        # vLLM passes nothing or one argument, by its place: passing that on as such costs less than `*args, **kwargs`.
+        def schedule(first: Any = _ABSENT, /, *args: Any, **kwargs: Any) -> Any:
             now = self.began = clock()
-            for part in self._first:
-                # A part before it may have removed it: then its second half will not run, so neither may the first.
-                if now >= part.when and part.on:
-                    try:
-                        part.before()  # type: ignore[misc]  # _sort saw to it that it has one
-                    except Exception as error:  # ours to catch: serving goes on whatever a part does
-                        self._drop(part.name, error)
-            output = original(*args, **kwargs)
-            for part in self._then:
-                if part.on:
-                    try:
-                        part.after(output)  # type: ignore[misc]
-                    except Exception as error:
-                        self._drop(part.name, error)
+            if now >= self._first_due:
+                self._run_first(now)
+            if args or kwargs or first is _ABSENT:
+                output = original(*args, **kwargs) if first is _ABSENT else original(first, *args, **kwargs)
+            else:
+                output = original(first)
+            alone = self._then_alone
+            if alone is not None:  # the usual case: nothing to go through
+                try:
+                    alone.after(output)  # type: ignore[misc]  # _sort saw to it that it has one
+                except Exception as error:  # ours to catch: serving goes on whatever a part does
+                    self._drop(alone.name, error)
+            else:
+                self._run_then(output)
             return output
 
         self._scheduler.schedule = schedule
         self._wrapper = schedule
+
+    def _run_first(self, now: float) -> None:
+        for part in self._first:
+            # A part before it may have removed it: then its second half will not run, so neither may the first.
+            if now >= part.when and part.on:
+                try:
+                    part.before()  # type: ignore[misc]  # _sort saw to it that it has one
+                except Exception as error:  # ours to catch: serving goes on whatever a part does
+                    self._drop(part.name, error)
+
+    def _run_then(self, output: Any) -> None:
+        for part in self._then:
+            if part.on:
+                try:
+                    part.after(output)  # type: ignore[misc]  # as above
+                except Exception as error:
+                    self._drop(part.name, error)
 
     def _uninstall(self) -> None:
         # When somebody wrapped our wrapper since, it stays where it is and calls through with no part left.

@@ -16,8 +16,10 @@ MAX_BODY_BYTES = 64 * 1024
 LEASE_S_BOUNDS = (1, 3600)
 
 _PATCH_KEYS = ("boot_id", "generation", "lease_s", "knobs")
+_PATCH_OPTIONAL = ("holder",)
 _LEASE_KEYS = ("boot_id", "lease_s")
-_LEASE_OPTIONAL = ("fallback",)
+_LEASE_OPTIONAL = ("fallback", "holder", "instead_of")
+_HOLDER_CHARS = 200
 _FREEZE_KEYS = ("boot_id", "frozen")
 _PURGE_KEYS = ("boot_id", "ratio")
 _PURGE_OPTIONAL = ("preempt",)
@@ -27,24 +29,26 @@ _CURSOR_DIGITS = 15
 
 
 def parse_patch(body: bytes) -> dict[str, Any]:
-    """The body of PATCH runtime: `boot_id`, `generation`, `lease_s`, `knobs`."""
-    patch = _object(body, _PATCH_KEYS)
+    """The body of PATCH runtime: `boot_id`, `generation`, `lease_s`, `knobs`, and `holder`, None when not named."""
+    patch = _object(body, _PATCH_KEYS, _PATCH_OPTIONAL)
     _string("boot_id", patch["boot_id"])
     if type(patch["generation"]) is not int:
         raise errors.wrong_type("generation", patch["generation"], "an integer", key="generation")
     _lease_s(patch["lease_s"])
     _mapping("knobs", patch["knobs"])
-    return patch
+    _names(patch, _PATCH_OPTIONAL)
+    return {"holder": None, **patch}
 
 
 def parse_lease(body: bytes) -> dict[str, Any]:
-    """The body of POST lease: `boot_id`, `lease_s`, and `fallback`, None when it was not named."""
+    """The body of POST lease: `boot_id`, `lease_s`, and `fallback`, `holder`, `instead_of`, None when not named."""
     lease = _object(body, _LEASE_KEYS, _LEASE_OPTIONAL)
     _string("boot_id", lease["boot_id"])
     _lease_s(lease["lease_s"])
     if "fallback" in lease:
         _mapping("fallback", lease["fallback"])
-    return {"fallback": None, **lease}
+    _names(lease, ("holder", "instead_of"))
+    return {**dict.fromkeys(_LEASE_OPTIONAL), **lease}
 
 
 def parse_freeze(body: bytes) -> dict[str, Any]:
@@ -130,6 +134,15 @@ def _no_constant(name: str) -> NoReturn:
 def _string(key: str, value: object) -> None:
     if type(value) is not str:
         raise errors.wrong_type(key, value, "a string", key=key)
+
+
+def _names(body: dict[str, Any], keys: tuple[str, ...]) -> None:
+    """Who somebody is: short, so that it can be told in a message."""
+    for key in keys:
+        if key in body:
+            _string(key, body[key])
+            if not 1 <= len(body[key]) <= _HOLDER_CHARS:
+                raise errors.out_of_bounds(f"the length of {key}", len(body[key]), 1, _HOLDER_CHARS, key=key)
 
 
 def _mapping(key: str, value: object) -> None:

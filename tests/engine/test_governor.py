@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import random
 from collections.abc import Callable
 from typing import Any
@@ -61,6 +62,32 @@ def test_the_first_call_gives_an_engine_core_its_governor_and_later_ones_find_it
     first, second = driven.read(), driven.read()
     assert first["boot_id"] == second["boot_id"]
     assert first["boot_id"] != driven.governor.boot_id
+
+
+@pytest.mark.parametrize(
+    ("variable", "assigned", "shown"),
+    [(None, None, None), ("2,3", None, "2,3"), ("", None, ""), ("2,3", [3], "3"), (None, [0, 5], "0,5")],
+)
+def test_the_process_and_the_gpus_it_computes_on_are_named_as_vllm_assigned_them(
+    drive: Drive, monkeypatch: pytest.MonkeyPatch, variable: str | None, assigned: list[int] | None, shown: str | None
+) -> None:
+    driven = drive()
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if variable is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", variable)
+    driven.core.vllm_config.parallel_config.assigned_physical_gpu_ids = assigned
+    runtime = driven.read()
+    assert (runtime["pid"], runtime["cuda_visible_devices"]) == (os.getpid(), shown)
+
+
+def test_a_vllm_that_assigns_no_devices_itself_is_told_by_the_variable(
+    drive: Drive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driven = drive()
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-8f3c")
+    monkeypatch.delattr(driven.core.vllm_config.parallel_config, "assigned_physical_gpu_ids")
+    monkeypatch.delattr(type(driven.core.vllm_config.parallel_config), "assigned_physical_gpu_ids", raising=False)
+    assert driven.read()["cuda_visible_devices"] == "GPU-8f3c"
 
 
 # --- max_num_seqs ---
@@ -613,3 +640,29 @@ def test_a_cap_that_switches_itself_off_takes_a_budget_that_is_too_small_for_it_
     driven.governor.knobs.switch_off("max_num_seqs", "a test")
     assert driven.limit == 64
     assert driven.read()["knobs"]["max_num_batched_tokens"]["value"] in (64, 2048)
+
+
+# --- who holds the lease ---
+
+
+def test_while_one_holds_the_lease_another_can_neither_renew_it_nor_set_a_knob(drive: Drive) -> None:
+    driven = drive(max_num_seqs=32)
+    expect = {driven.governor.boot_id: driven.governor.generation}
+    driven.call("lease", expect=expect, lease_s=10, holder="a")
+    assert driven.read()["lease"]["holder"] == "a"
+    held = _refused(lambda: driven.call("lease", expect=expect, lease_s=10, holder="b"))
+    assert (held.code, held.where) == ("held", {"holder": "a", "remaining_s": 10.0})
+    set_it = {"expect": expect, "knobs": {"max_num_seqs": 8}, "lease_s": 10}
+    assert _refused(lambda: driven.call("set", **set_it, holder="b")).code == "held"
+    assert driven.read()["knobs"]["max_num_seqs"]["value"] == 32
+    assert driven.call("set", **set_it)["knobs"]["max_num_seqs"]["value"] == 8
+    assert driven.read()["lease"]["holder"] == "a"
+
+
+def test_a_lease_that_ran_out_or_whose_holder_is_known_to_be_gone_is_taken_over(drive: Drive) -> None:
+    driven = drive()
+    expect = {driven.governor.boot_id: None}
+    driven.call("lease", expect=expect, lease_s=10, holder="a")
+    assert driven.call("lease", expect=expect, lease_s=10, holder="b", instead_of="a")["lease"]["holder"] == "b"
+    driven.clock.now += 10
+    assert driven.call("lease", expect=expect, lease_s=10, holder="c")["lease"]["holder"] == "c"

@@ -46,3 +46,33 @@ def test_a_fallback_survives_expiry_and_is_replaced_as_a_whole() -> None:
     assert lease.fallback == {"a": 1, "b": 2}
     lease.name_fallback({"b": 3})
     assert lease.fallback == {"b": 3}
+
+
+def test_a_lease_is_open_to_its_holder_and_to_whoever_gives_no_name() -> None:
+    lease = Lease()
+    lease.renew(0.0, 10, "a")
+    assert lease.open_to("a")
+    assert lease.open_to(None)
+    assert not lease.open_to("b")
+
+
+def test_a_renewal_without_a_name_leaves_the_holder() -> None:
+    lease = Lease()
+    lease.renew(0.0, 10, "a")
+    lease.renew(1.0, 10)
+    assert lease.holder == "a"
+
+
+def test_a_lease_that_ran_out_is_open_to_everybody() -> None:
+    lease = Lease()
+    lease.renew(0.0, 10, "a")
+    lease.expire(10.0)
+    assert lease.holder is None
+    assert lease.open_to("b")
+
+
+def test_whoever_knows_that_the_holder_is_gone_may_take_it_over() -> None:
+    lease = Lease()
+    lease.renew(0.0, 10, "a")
+    assert lease.open_to("b", instead_of="a")
+    assert not lease.open_to("b", instead_of="c")

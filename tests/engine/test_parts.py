@@ -361,3 +361,17 @@ def test_registering_never_raises(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(importlib, "import_module", broken)
     plugin.register()
+
+
+def test_a_name_of_a_holder_that_was_not_given_is_none() -> None:
+    assert wire.parse_patch(json.dumps(PATCH).encode())["holder"] is None
+    lease = wire.parse_lease(b'{"boot_id": "b", "lease_s": 1, "holder": "a", "instead_of": "z"}')
+    assert (lease["holder"], lease["instead_of"]) == ("a", "z")
+
+
+@pytest.mark.parametrize(
+    ("value", "code"), [("", "out_of_bounds"), ("x" * 201, "out_of_bounds"), (7, "wrong_type"), (None, "wrong_type")]
+)
+def test_a_name_of_a_holder_is_a_short_text(value: Any, code: str) -> None:
+    assert _code(wire.parse_patch, json.dumps({**PATCH, "holder": value}).encode()) == code
+    assert _code(wire.parse_lease, json.dumps({"boot_id": "b", "lease_s": 1, "holder": value}).encode()) == code

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -13,6 +14,7 @@ pytest.importorskip("vllm")
 
 from vllm_governor_engine.core import Governor
 from vllm_governor_engine.stats import fragmentation
+from vllm_governor_engine.stats.pool import pool_bytes
 
 from bench.emulated_gpu.settings import EmulatedGpu
 from bench.emulated_gpu.step_model import StepModel
@@ -162,6 +164,34 @@ def test_managers_that_share_a_pool_are_counted_block_by_block_and_unknown_ones_
     assert (window["wasted_slots"], window["allocated_slots"]) == (24, 64)
     assert (mamba["wasted_slots"], mamba["allocated_slots"], mamba["ratio"]) == (None, None, None)
     assert (measured["wasted_slots"], measured["allocated_slots"], measured["ratio"]) == (32, 128, 0.25)
+
+
+def test_the_pools_bytes_are_those_of_what_the_workers_allocate(drive: Drive) -> None:
+    driven = drive(num_blocks=200)
+    (group,) = driven.scheduler.kv_cache_config.kv_cache_groups
+    layers, page = len(group.layer_names), group.kv_cache_spec.page_size_bytes
+    assert _stats(driven)["kv"]["pool_bytes"] == 200 * layers * page
+    assert _stats(drive(num_blocks=150))["kv"]["pool_bytes"] == 150 * layers * page
+
+
+def _planned(*tensors: dict[str, Any], blocks: int = 10) -> int | None:
+    config = SimpleNamespace(kv_cache_tensors=[SimpleNamespace(**one) for one in tensors], kv_cache_groups=[])
+    manager = SimpleNamespace(block_pool=SimpleNamespace(num_gpu_blocks=blocks))
+    return pool_bytes(SimpleNamespace(kv_cache_config=config, kv_cache_manager=manager))
+
+
+def test_the_pools_bytes_count_shared_memory_once_in_every_vllms_plan_of_the_cache() -> None:
+    assert _planned({"size": 100, "shared_by": ["a"]}, {"size": 60, "shared_by": ["b", "c"]}) == 160
+    packed = {"size": 100, "shared_by": ["a"], "block_stride": 16}
+    assert _planned({**packed, "offset": 0}, {**packed, "offset": 10}) == 160
+    placed = {"size": 200, "layer_stride": 10, "block_stride": 20, "layers": ["a"]}
+    on_the_host = {"size": 900, "layer_stride": 10, "block_stride": 20, "host_resident": True}
+    assert _planned(placed, {**placed, "offset": 10}, on_the_host) == 200
+
+
+def test_the_pools_bytes_are_null_where_vllm_does_not_say() -> None:
+    assert _planned() is None
+    assert pool_bytes(SimpleNamespace(kv_cache_manager=None)) is None
 
 
 # --- evictions, preemptions, hits ---
@@ -368,6 +398,23 @@ def test_a_record_tells_when_a_request_was_admitted_spoke_first_and_ended(drive:
     assert c["tpot_s"] is None  # one token has no time between two
 
 
+def test_no_first_token_comes_after_the_end_though_it_is_noticed_later(drive: Drive) -> None:
+    driven = drive()
+    looks = itertools.count()
+
+    def now_s() -> float:
+        return float(driven.engine.clock.now_s()) + next(looks) * 1e-3
+
+    driven.governor = Governor(driven.scheduler, driven.core.vllm_config, clock=now_s)
+    driven.governor.stats._wall = lambda: NOON + now_s()
+    driven.core._vllm_governor = driven.governor
+    _stats(driven)
+    _add(driven, "a", range(1, 21), 1)
+    driven.engine.run_until_idle()
+    (row,) = _rows(_stats(driven))
+    assert row["ttft_s"] == row["e2e_s"]
+
+
 @SYNC_AND_ASYNC
 def test_who_is_aborted_leaves_a_record_and_who_never_got_in_is_counted(drive: Drive, async_scheduling: bool) -> None:
     driven = drive(async_scheduling=async_scheduling, max_num_seqs=2)
@@ -432,7 +479,7 @@ def test_the_oldest_waiting_request_is_the_one_without_a_token_that_does_not_run
 @SYNC_AND_ASYNC
 @pytest.mark.parametrize(
     ("name", "hook"),
-    [("steps", "scheduled"), ("steps", "ended"), ("requests", "changed"), ("requests", "spoke"),
+    [("steps", "read"), ("steps", "fold"), ("requests", "changed"), ("requests", "spoke"),
      ("requests", "read"), ("evictions", "read"), ("padding", "read")],
 )  # fmt: skip
 def test_a_collector_that_raises_is_taken_out_and_reported_and_serving_goes_on(
@@ -457,6 +504,24 @@ def test_a_collector_that_raises_is_taken_out_and_reported_and_serving_goes_on(
     kept = {"steps", "requests", "evictions"} - {name}
     assert all(stats[{"evictions": "blocks"}.get(other, other)] is not None for other in kept)
     assert driven.read()["knobs"]["max_num_seqs"]["support"] != "off"
+
+
+@SYNC_AND_ASYNC
+@pytest.mark.parametrize("seen", [SimpleNamespace(), SimpleNamespace(max_num_scheduled_tokens=2048)])
+def test_a_journal_that_raises_at_a_step_takes_the_steps_out_and_serving_goes_on(
+    drive: Drive, async_scheduling: bool, seen: SimpleNamespace
+) -> None:
+    """Without the budget it raises when a batch was scheduled, without `running` when it has ended."""
+    driven = drive(async_scheduling=async_scheduling, max_num_seqs=8, max_model_len=512, num_blocks=64)
+    _stats(driven)
+    driven.governor.stats._journal._scheduler = seen
+    driven.add(40, prompt_tokens=40)
+    driven.engine.run_until_idle()
+    stats = _stats(driven)
+    assert len(driven.engine.finish_reasons) == 40
+    assert [entry["part"] for entry in driven.read()["degraded"]] == ["stats.steps"]
+    assert stats["steps"] is None
+    assert stats["requests"] is not None
 
 
 def test_when_the_part_of_the_hook_itself_fails_all_statistics_go_and_serving_goes_on(drive: Drive) -> None:
@@ -532,11 +597,10 @@ def _plain(value: Any) -> bool:
 def test_the_reply_is_plain_whatever_vllm_counts_with(drive: Drive) -> None:
     numpy = pytest.importorskip("numpy")
     driven = drive(max_num_seqs=8, extra={"cudagraph_metrics": True})
-    _stats(driven)
-    steps = driven.governor.stats._steps
-    scheduled = steps.scheduled
+    schedule = driven.scheduler.schedule
 
-    def numpied(output: Any) -> None:
+    def numpied(*args: Any) -> Any:
+        output = schedule(*args)
         output.total_num_scheduled_tokens = numpy.int64(output.total_num_scheduled_tokens)
         cached = output.scheduled_cached_reqs
         cached.num_computed_tokens = [numpy.int64(one) for one in cached.num_computed_tokens]
@@ -544,9 +608,10 @@ def test_the_reply_is_plain_whatever_vllm_counts_with(drive: Drive) -> None:
             request.num_prompt_tokens = numpy.int64(request.num_prompt_tokens)
             request.arrival_time = numpy.float64(request.arrival_time)
             request.num_preemptions = numpy.int32(request.num_preemptions)
-        scheduled(output)
+        return output
 
-    steps.scheduled = numpied
+    driven.scheduler.schedule = numpied
+    _stats(driven)  # the statistics' wrapper is around it
     driven.scheduler.max_num_scheduled_tokens = numpy.int64(2048)
     driven.add(30, prompt_tokens=40)
     for _ in range(30):

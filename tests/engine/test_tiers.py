@@ -305,6 +305,24 @@ def test_hot_blocks_that_nobody_uses_any_more_become_the_next_to_go(cache: tuple
     check_list(pool)
 
 
+def test_the_cold_blocks_counted_are_the_free_cached_ones_that_are_not_kept(
+    cache: tuple[HotCache, Any, Any],
+) -> None:
+    made, scheduler, pool = cache
+    assert made.stats()["cold"] == 0
+    hot, in_use = _cached(pool, 5), _cached(pool, 10, first=50)
+    _hit(made, scheduler, "a", [block.block_id for block in hot])
+    pool.free_blocks(hot)
+    pool.free_blocks(_cached(pool, 20, first=100))
+    for turn in range(3):  # so that hot ones come to their turn
+        pool.free_blocks(_cached(pool, 40, first=1000 * (turn + 1)))
+        cached = [block for block in pool.blocks if block.ref_cnt == 0 and block.block_hash is not None]
+        counted = made.stats()
+        assert counted["kept"] + counted["cold"] == len(cached)
+    assert counted["kept"] == 5
+    assert len(in_use) == 10
+
+
 def test_kept_blocks_hold_no_room_after_the_cache_was_reset(cache: tuple[HotCache, Any, Any]) -> None:
     made, scheduler, pool = cache
     hot = _cached(pool, 5)

@@ -141,14 +141,16 @@ class HotCache:
                 self._admitted(self._tiers, new)
 
     def stats(self) -> dict[str, int]:
-        """Blocks: `kept` beyond LRU's order now, the `target` and `limit` of that, and since the switch-on how many
-        hits of `won` LRU would have missed, how many of `lost` it would have had, how many were `reclaimed`."""
+        """Blocks: `kept` beyond LRU's order now and the `cold` ones, free and cached as well; the `target` and `limit`
+        of what is kept; and since the switch-on how many hits of `won` LRU would have missed, how many of `lost` it
+        would have had, how many were `reclaimed`."""
         state, reclaimer = self._tiers, self._reclaimer
         if state is None or reclaimer is None:
-            return {"kept": 0, "target": 0, "limit": 0, "won": 0, "lost": 0, "reclaimed": 0}
+            return {"kept": 0, "cold": 0, "target": 0, "limit": 0, "won": 0, "lost": 0, "reclaimed": 0}
         share = state.share
         return {
             "kept": share.kept,
+            "cold": max(0, reclaimer.free_cached_blocks() - share.kept),
             "target": int(share.target),
             "limit": share.limit,
             "won": share.wins,

@@ -54,6 +54,11 @@ class Reclaimer:
 
         Too low by the unfinished last blocks of running requests and by copies of the same contents.
         """
-        pool = self._pool
-        in_use = pool.num_gpu_blocks - 1 - pool.get_num_free_blocks()
-        return int(max(in_use, len(pool.cached_block_hash_to_block)))
+        return int(max(self._in_use_blocks(), len(self._pool.cached_block_hash_to_block)))
+
+    def free_cached_blocks(self) -> int:
+        """Blocks that are free and cached, as far off as `taken_blocks` is."""
+        return self.taken_blocks() - self._in_use_blocks()
+
+    def _in_use_blocks(self) -> int:
+        return int(self._pool.num_gpu_blocks - 1 - self._pool.get_num_free_blocks())

@@ -16,8 +16,10 @@ from . import fragmentation, queue
 from .allocator import Allocator, AskWorkers
 from .collector import Clock, Collector
 from .evictions import Evictions
+from .journal import Journal
 from .output_hook import OutputHook
 from .padding import Padding
+from .pool import pool_bytes
 from .records import PER_READ
 from .requests import Requests
 from .steps import Steps
@@ -53,13 +55,15 @@ class Stats:
         self._clock = clock
         self._wall = wall
         self._allocator = Allocator(vllm_config, clock)
-        self._output_hook = OutputHook(scheduler, self._ended)
-        self._began = self._ended_at = 0.0
+        self._journal = Journal(scheduler, hook, clock)
+        self._output_hook = OutputHook(scheduler, self._journal.ended)
+        self._began = 0.0
         self._started = False
         self._steps: Steps | None = None
         self._requests: Requests | None = None
         self._evictions: Evictions | None = None
         self._padding: Padding | None = None
+        self._pool_bytes = pool_bytes(scheduler)
         self._unmeasurable: set[str] = set()
 
     @property
@@ -82,7 +86,7 @@ class Stats:
             "steps": steps,
             "requests": requests,
             "blocks": _blocks(requests, self._read("evictions")),
-            "kv": self._look("kv", lambda: fragmentation.measure(self._scheduler)),
+            "kv": self._look("kv", self._kv),
             "queue": self._look("queue", lambda: queue.look(self._scheduler, self._wall())),
             "padding": self._read("padding"),
             "allocator": self._allocator.read(ask_workers),
@@ -98,15 +102,22 @@ class Stats:
 
     def _start(self) -> None:
         self._started = True
-        self._began = self._ended_at = self._clock()
         scheduler, clock = self._scheduler, self._clock
-        self._steps = self._build("steps", lambda: Steps(scheduler, self._hook))
+        journal = self._journal
+        self._began = journal.ended_at = clock()
+        self._steps = self._build("steps", lambda: Steps(journal))
         self._requests = self._build("requests", lambda: Requests(scheduler, clock, self._wall))
         self._evictions = self._build("evictions", lambda: Evictions(scheduler))
         self._padding = self._build("padding", lambda: Padding(self._vllm_config))
+        if self._steps is not None:
+            journal.write(self._steps.fold, lambda error: self._take_out("steps", error))
+        if self._requests is not None:
+            journal.follow(self._changed, self._requests.silent, self._spoke)
+        if self._padding is not None and self._padding.measured:
+            journal.pad(self._padded)
         try:
             self._output_hook.install()
-            self._hook.add(PART, after=self._scheduled, inner=True)
+            self._hook.add(PART, after=journal.scheduled, inner=True)
         except Exception as error:
             self.stop(f"it cannot follow the engine's steps ({errors.shown(error)})")
 
@@ -117,38 +128,24 @@ class Stats:
             self._report(f"{PART}.{name}", f"it does not fit this vLLM ({errors.shown(error)})")
             return None
 
-    # The next two run at every step, so they are written out: no loop over collectors, nothing looked up twice.
-
-    def _scheduled(self, output: Any) -> None:
-        steps, requests = self._steps, self._requests
-        if steps is not None:
+    def _changed(self, output: Any) -> None:
+        if self._requests is not None:
             try:
-                steps.scheduled(output)
+                self._requests.changed(output, self._journal.ended_at)
             except Exception as error:  # ours to catch: serving goes on whatever a collector does
-                self._take_out("steps", error)
-        if requests is not None:
+                self._take_out("requests", error)
+
+    def _spoke(self) -> None:
+        if self._requests is not None:
             try:
-                if output.finished_req_ids or output.scheduled_new_reqs:
-                    requests.changed(output, self._ended_at)
+                self._requests.spoke()
             except Exception as error:
                 self._take_out("requests", error)
 
-    def _ended(self, output: Any, model_output: Any) -> None:
-        steps, requests, padding = self._steps, self._requests, self._padding
-        now = self._ended_at = self._clock()
-        if steps is not None:
+    def _padded(self, model_output: Any) -> None:
+        if self._padding is not None:
             try:
-                steps.ended(output, now)
-            except Exception as error:
-                self._take_out("steps", error)
-        if requests is not None and requests.silent:
-            try:
-                requests.spoke()
-            except Exception as error:
-                self._take_out("requests", error)
-        if padding is not None and padding.measured:
-            try:
-                padding.ended(model_output)
+                self._padding.ended(model_output)
             except Exception as error:
                 self._take_out("padding", error)
 
@@ -170,6 +167,9 @@ class Stats:
             self._report(f"{PART}.{name}", f"it cannot be measured ({errors.shown(error)})")
             return None
 
+    def _kv(self) -> dict[str, Any]:
+        return {**fragmentation.measure(self._scheduler), "pool_bytes": self._pool_bytes}
+
     def _take_out(self, name: str, error: Exception) -> None:
         self._remove(name)
         self._report(f"{PART}.{name}", f"it failed ({errors.shown(error)}); its figures are not known any more")
@@ -178,6 +178,7 @@ class Stats:
         collector: Collector | None = getattr(self, f"_{name}")
         if collector is not None:
             setattr(self, f"_{name}", None)
+            self._leave(name)
             try:
                 collector.stop()
             except Exception as error:
@@ -185,6 +186,15 @@ class Stats:
         if not self.collecting:
             self._hook.remove(PART)
             self._output_hook.uninstall()
+
+    def _leave(self, name: str) -> None:
+        """Nobody of this name wants to be told of steps any more."""
+        if name == "steps":
+            self._journal.stop_writing()
+        elif name == "requests":
+            self._journal.stop_following()
+        elif name == "padding":
+            self._journal.pad(None)
 
 
 def _blocks(requests: dict[str, Any] | None, evictions: dict[str, Any] | None) -> dict[str, Any] | None:

@@ -146,7 +146,9 @@ class Requests:
                 self._gave_up += 1
                 continue
             self.silent.pop(name, None)
-            request, first_at = opened.request, opened.first_at
+            request = opened.request
+            # A first token that is the last one is noticed a moment after its step's end, which is the end here.
+            first_at = None if opened.first_at is None else min(opened.first_at, at)
             preemptions = int(request.num_preemptions)
             self._preemptions += preemptions
             if opened.recorded:
