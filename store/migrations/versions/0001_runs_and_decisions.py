@@ -46,8 +46,3 @@ def upgrade() -> None:
     )
     op.create_index("ix_decisions_at", "decisions", ["at"])
     op.create_index("ix_decisions_knob_at", "decisions", ["knob", "at"])
-
-
-def downgrade() -> None:
-    op.drop_table("decisions")
-    op.drop_table("runs")

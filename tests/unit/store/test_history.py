@@ -1,5 +1,6 @@
 """The history on a real SQLite file."""
 
+import json
 import sqlite3
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -9,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from domain.decision import Decision, Mode, Reason, Status
-from domain.errors import HistoryUnavailable, SettingsError
+from domain.errors import HistoryUnavailable, NewerSchema, SettingsError
+from domain.knobs import NO_LIMIT
+from domain.runtime import Knob, Support
 from store.database import database_url, sqlite_path
 from store.history import History
 from tests.views import runtime
@@ -33,45 +36,60 @@ DECISION = Decision(
 
 @pytest.fixture
 async def history(tmp_path: Path) -> AsyncIterator[History]:
-    history = History(database_url(str(tmp_path / "new" / "history.db")))
+    history = History(database_url(str(tmp_path / "new" / "history.db")), "node-1")
     await history.open()
     yield history
     await history.close()
 
 
 async def test_a_decision_comes_back_as_it_went_in_with_its_run(history: History) -> None:
-    run = await history.start_run(DECISION.at, "node-1", "http://127.0.0.1:8000", runtime())
-    (number,) = await history.add(run, [DECISION])
-    (stored,) = await history.decisions(limit=10)
+    run = await history.runs.start(DECISION.at, "http://127.0.0.1:8000", runtime())
+    (number,) = await history.decisions.add(run, [DECISION])
+    (stored,) = await history.decisions.select(limit=10)
     assert stored.id == number
-    assert stored.decision == replace(DECISION, boot_id="boot-a")
+    assert stored.decision == replace(DECISION, boot_id="boot-a", node="node-1", uid=stored.decision.uid)
+
+
+async def test_a_limit_that_the_engine_started_without_is_null_in_its_envelope(
+    history: History, tmp_path: Path
+) -> None:
+    engine = runtime()
+    knobs = {
+        name: Knob(name, startup, startup, 1, 64, Support.NATIVE)
+        for name, startup in (("max_num_seqs", 64), ("max_num_queued_reqs", NO_LIMIT))
+    }
+    engine = replace(engine, cores=tuple(replace(core, knobs=knobs) for core in engine.cores))
+    await history.runs.start(DECISION.at, "http://127.0.0.1:8000", engine)
+    with sqlite3.connect(tmp_path / "new" / "history.db") as other:
+        ((envelope,),) = other.execute("SELECT envelope FROM runs").fetchall()
+    assert json.loads(envelope) == {"max_num_seqs": 64, "max_num_queued_reqs": None}
 
 
 async def test_an_intent_is_on_disk_before_its_outcome_is_known(history: History, tmp_path: Path) -> None:
     """A second process sees it at once: a crash between intent and outcome leaves a row that says so."""
-    (number,) = await history.add(None, [DECISION])
+    await history.decisions.add(None, [replace(DECISION, uid="u1")])
     with sqlite3.connect(tmp_path / "new" / "history.db") as other:
         assert other.execute("SELECT status FROM decisions").fetchall() == [("intended",)]
-    await history.conclude(number, Status.APPLIED, 16, None)
-    (stored,) = await history.decisions(limit=1)
+    await history.decisions.conclude("u1", Status.APPLIED, 16, None)
+    (stored,) = await history.decisions.select(limit=1)
     assert (stored.decision.status, stored.decision.observed) == (Status.APPLIED, 16)
 
 
 async def test_the_newest_come_oldest_first_and_filters_hold(history: History) -> None:
     hold = replace(DECISION, status=Status.HOLD)
     other = replace(DECISION, knob="max_num_batched_tokens")
-    numbers = await history.add(None, [DECISION, hold, other, DECISION])
-    assert [s.id for s in await history.decisions(limit=2)] == numbers[-2:]
-    assert [s.id for s in await history.decisions(limit=9, changes_only=True)] == [numbers[0], *numbers[2:]]
-    assert [s.id for s in await history.decisions(limit=9, knob="max_num_batched_tokens")] == [numbers[2]]
-    assert [s.id for s in await history.decisions(limit=9, after_id=numbers[2])] == [numbers[3]]
+    numbers = await history.decisions.add(None, [DECISION, hold, other, DECISION])
+    assert [s.id for s in await history.decisions.select(limit=2)] == numbers[-2:]
+    assert [s.id for s in await history.decisions.select(limit=9, changes_only=True)] == [numbers[0], *numbers[2:]]
+    assert [s.id for s in await history.decisions.select(limit=9, knob="max_num_batched_tokens")] == [numbers[2]]
+    assert [s.id for s in await history.decisions.select(limit=9, after_id=numbers[2])] == [numbers[3]]
 
 
 async def test_a_second_open_keeps_what_is_there(history: History, tmp_path: Path) -> None:
-    await history.add(None, [DECISION])
+    await history.decisions.add(None, [DECISION])
     again = History(history.url)
     await again.open()
-    assert len(await again.decisions(limit=9)) == 1
+    assert len(await again.decisions.select(limit=9)) == 1
     await again.close()
 
 
@@ -79,7 +97,7 @@ async def test_the_file_is_in_wal_mode_with_foreign_keys(history: History, tmp_p
     with sqlite3.connect(tmp_path / "new" / "history.db") as other:
         assert other.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     with pytest.raises(HistoryUnavailable, match="FOREIGN KEY"):
-        await history.add(999, [DECISION])
+        await history.decisions.add(999, [DECISION])
 
 
 async def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
@@ -112,16 +130,16 @@ def test_a_url_that_cannot_be_used_is_refused_without_its_password(text: str) ->
 async def test_a_history_of_a_newer_version_is_left_alone_and_named(history: History, tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "new" / "history.db") as other:
         other.execute("UPDATE alembic_version SET version_num = '9999'")
-    with pytest.raises(HistoryUnavailable, match="a newer vllm-governor wrote it"):
+    with pytest.raises(NewerSchema, match="a newer vllm-governor wrote it"):
         await History(history.url).open()
 
 
 async def test_a_row_with_a_word_of_a_newer_version_is_an_error_not_a_crash(history: History, tmp_path: Path) -> None:
-    await history.add(None, [DECISION])
+    await history.decisions.add(None, [DECISION])
     with sqlite3.connect(tmp_path / "new" / "history.db") as other:
         other.execute("UPDATE decisions SET reason = 'by_moonlight'")
     with pytest.raises(HistoryUnavailable, match="by_moonlight"):
-        await history.decisions(limit=1)
+        await history.decisions.select(limit=1)
 
 
 async def test_reading_does_not_change_the_file(tmp_path: Path) -> None:
@@ -130,7 +148,7 @@ async def test_reading_does_not_change_the_file(tmp_path: Path) -> None:
         other.execute("CREATE TABLE x (y)")
     reader = History(database_url(str(path)))
     with pytest.raises(HistoryUnavailable, match="no such table"):
-        await reader.decisions(limit=1)
+        await reader.decisions.select(limit=1)
     await reader.close()
     with sqlite3.connect(path) as other:
         assert other.execute("PRAGMA journal_mode").fetchone() == ("delete",)
