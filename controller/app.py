@@ -6,58 +6,96 @@ Belongs here: what is started in which order, signals, reload. Never: what a tic
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gc
 import logging
 import signal
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 
-import aiohttp
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
-from controller import settings as settings_module
+from controller.api.server import ApiServer
+from controller.api.table import table
+from controller.collector import Collector
+from controller.ending import Ending
+from controller.engine.connections import Connections
+from controller.history.upkeep import Upkeep
 from controller.loop import Loop
+from controller.operations.application import Operations
+from controller.operations.audit import Caller
+from controller.operations.refusal import Refused
 from controller.sensors.nvml import NvmlSensor
 from controller.settings import Settings
-from controller.threads import BoundedCall
-from domain.errors import SettingsError
-from store.database import database_url
+from controller.supervision.supervisor import Supervisor
+from store.database import MB, Limits, database_url
 from store.history import History
+from store.writer import Writer
+from store.writes import AddAction
 
 logger = logging.getLogger(__name__)
 
 TICK_JOB = "tick"
-STOP_DEADLINE_S = 8.0
-NVML_LIMIT_S = 1.0
+STOP_S = 9.0
+"""From the signal to the end, whatever hangs: what follows is cut off one by one, the history's last rows last."""
+TICK_S, ALERTS_S, NVML_S, FLUSH_S = 4.0, 2.0, 0.5, 5.0
+LEAST_FLUSH_S = 1.0
+"""So long the history has to write what waits, however much time the others took."""
 
 
 async def serve(settings: Settings, settings_file: Path | None) -> None:
     """Run until SIGTERM or SIGINT; SIGHUP reads the settings again. Raises GovernorError when it cannot start."""
-    stop, reload = asyncio.Event(), asyncio.Event()
+    stop, reload, ending = asyncio.Event(), asyncio.Event(), Ending(STOP_S)
     _on_signals(stop, reload)
     async with AsyncExitStack() as stack:
-        history = History(database_url(settings.store.url))
-        stack.push_async_callback(history.close)
-        await history.open()
-        nvml = NvmlSensor()
-        await BoundedCall("nvml-open", nvml.open)(NVML_LIMIT_S)
-        stack.push_async_callback(BoundedCall("nvml-close", nvml.close), NVML_LIMIT_S)
+        writer = _writer(settings)
+        stack.push_async_callback(lambda: writer.stop(min(FLUSH_S, ending.left_s(LEAST_FLUSH_S))))
+        await writer.start()
+        nvml = NvmlSensor(settings.gpu)
+        await nvml.open()
+        stack.push_async_callback(ending.within, NVML_S, "NVML", nvml.close)
         if nvml.absence:
             logger.info("gpu: %s", nvml.absence)
-        # Shorter than uvicorn's 5 s, so that a pooled connection is never one that vLLM has just closed.
-        connector = aiohttp.TCPConnector(keepalive_timeout=4)
-        session = await stack.enter_async_context(aiohttp.ClientSession(connector=connector))
-        loop = Loop(settings, session, history, nvml)
-        scheduler = _schedule(loop)
-        stack.callback(scheduler.shutdown, wait=False)
-        reloading = asyncio.create_task(_reload_at(reload, loop, scheduler, settings_file), name="reload")
+        connections = await stack.enter_async_context(Connections(settings.engine))
+        loop = Loop(settings, connections, writer, nvml)
+        stack.push_async_callback(ending.within, ALERTS_S, "the sending of alerts", loop.alerting.close)
+        stack.push_async_callback(loop.close)
+        await loop.restore()
+        scheduler, upkeep, collector = _schedule(loop), Upkeep(writer, settings.store), Collector()
+        operations = _operations(loop, writer, nvml, settings_file, upkeep, scheduler)
+        stack.push_async_callback(operations.close)
+        await operations.restore()
+        api = ApiServer(settings.api, table(operations, loop, settings.api))
+        stack.push_async_callback(api.stop)
+        await api.start()
+        upkeep.schedule(scheduler)
+        operations.checks.schedule(scheduler, loop.settings.check)
+        supervisor = Supervisor(loop.observed)
+        stack.callback(supervisor.close)
+        reloading = asyncio.create_task(_reload_at(reload, operations, supervisor), name="reload")
         stack.callback(reloading.cancel)
+        collector.settle()
+        loop.listeners.extend((collector, supervisor))
         scheduler.start()
-        logger.info("started: mode %s, engine %s, history %s", settings.mode, settings.engine.url, history.where)
+        stack.callback(scheduler.shutdown, wait=False)
+        gc.collect()
+        gc.freeze()  # what the start made stays: left alone, Python looks more often at what comes and goes
+        supervisor.ready()  # whether or not the engine is there
+        logger.info("started: mode %s, engine %s, history %s", settings.mode, settings.engine.url, writer.where)
         await stop.wait()
+        ending.begin()
+        supervisor.stopping()
         logger.info("stopping: the engine keeps its values until the lease runs out, then takes the fallback values")
         scheduler.pause()
-        await _settle(loop)
+        operations.events.close()  # or the port would wait for those who listen
+        await ending.within(TICK_S, "the last tick", lambda: _settle(loop))
+
+
+def _writer(settings: Settings) -> Writer:
+    store = settings.store
+    limits = Limits(file_max_bytes=round(store.max_mb * MB), wal_max_bytes=round(store.wal_max_mb * MB))
+    return Writer(database_url(store.url), settings.node, limits, store.queue)
 
 
 def _schedule(loop: Loop) -> AsyncIOScheduler:
@@ -80,11 +118,30 @@ def _schedule(loop: Loop) -> AsyncIOScheduler:
 
 async def _settle(loop: Loop) -> None:
     """Let a tick that runs finish, so that its outcome reaches the history."""
-    try:
-        async with asyncio.timeout(STOP_DEADLINE_S):
-            await loop.idle()
-    except TimeoutError:
-        logger.warning("stopping: the last tick did not finish within %.0f s", STOP_DEADLINE_S)
+    async with loop.between_ticks():
+        return
+
+
+def _operations(
+    loop: Loop,
+    writer: Writer,
+    nvml: NvmlSensor,
+    settings_file: Path | None,
+    upkeep: Upkeep,
+    scheduler: AsyncIOScheduler,
+) -> Operations:
+    """What the faces are given. It reads the history beside the writer."""
+
+    async def apply(before: Settings, settings: Settings) -> None:
+        upkeep.configure(settings.store)
+        if settings.tick_s != before.tick_s:
+            scheduler.reschedule_job(TICK_JOB, trigger="interval", seconds=settings.tick_s)
+        logging.getLogger().setLevel(settings.log.level)
+        operations.checks.schedule(scheduler, settings.check)  # what was set anew is looked at anew
+
+    history = History(writer.url, writer.node)
+    operations = Operations(loop, history, nvml, lambda action: writer.put(AddAction(action)), settings_file, apply)
+    return operations
 
 
 def _on_signals(stop: asyncio.Event, reload: asyncio.Event) -> None:
@@ -94,26 +151,14 @@ def _on_signals(stop: asyncio.Event, reload: asyncio.Event) -> None:
     running.add_signal_handler(signal.SIGHUP, reload.set)
 
 
-async def _reload_at(
-    wanted: asyncio.Event, loop: Loop, scheduler: AsyncIOScheduler, settings_file: Path | None
-) -> None:
+async def _reload_at(wanted: asyncio.Event, operations: Operations, supervisor: Supervisor) -> None:
     """One reload at a time; signals that come meanwhile make one more."""
     while True:
         await wanted.wait()
         wanted.clear()
-        await _reload(loop, scheduler, settings_file)
-
-
-async def _reload(loop: Loop, scheduler: AsyncIOScheduler, settings_file: Path | None) -> None:
-    try:
-        fresh = settings_module.load(settings_file)
-    except SettingsError as error:
-        logger.error("reload: the old settings stay: %s", error)
-        return
-    if fresh.store != loop.settings.store:
-        logger.warning("reload: store.url changes at the next start only")
-    if fresh.tick_s != loop.settings.tick_s:
-        scheduler.reschedule_job(TICK_JOB, trigger="interval", seconds=fresh.tick_s)
-    await loop.reconfigure(fresh)
-    logging.getLogger().setLevel(fresh.log.level)
-    logger.info("reload: mode %s, settings from %s", fresh.mode, settings_file)
+        supervisor.reloading()
+        try:
+            with contextlib.suppress(Refused):  # it is logged, and the old settings stay
+                await operations.reload.run(Caller("SIGHUP"))
+        finally:
+            supervisor.ready()

@@ -7,35 +7,52 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
-from collections.abc import Callable, Mapping
-from typing import Any
-
-import aiohttp
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 
 from controller import clock as system_clock
-from controller.actuator import Actuator
-from controller.arbiter import ACTING_MODES, Arbiter
-from controller.engine_client import EngineClient
-from controller.engine_link import EngineLink
-from controller.estimator import Estimator
-from controller.recorder import Recorder
-from controller.sensors import vllm
+from controller.acting.actuator import Actuator
+from controller.acting.orders import Order, Orders
+from controller.acting.overrides import Overrides
+from controller.acting.rollback import Rollback, Rollbacks, policy_of
+from controller.alerting import Alerting, Ticked
+from controller.backfill import Backfill
+from controller.deciding.arbiter import ACTING_MODES, Arbiter
+from controller.deciding.circumstances import Series
+from controller.deciding.order import Decided, Deciding
+from controller.deciding.standing import fallback, mode_in_force
+from controller.engine import holder
+from controller.engine.client import EngineClient
+from controller.engine.connections import Connections
+from controller.engine.link import EngineLink
+from controller.estimation import BACKFILLED, STALE_TICKS, Estimator
+from controller.history.boots import Boots
+from controller.history.memory import Memory
+from controller.history.metering import Metering
+from controller.history.outcome import Outcomes
+from controller.history.recorder import Recorder
+from controller.history.recording import Recording
+from controller.history.view_codec import Frame
+from controller.metrics.observed import Observed
+from controller.objectives.chooser import Objectives
+from controller.sensing import Sensing
+from controller.sensors.engine import EngineStatsSensor
 from controller.sensors.nvml import NvmlSensor
+from controller.sensors.prometheus import PrometheusSensor
+from controller.sensors.vllm import VllmSensor
 from controller.settings import Settings
-from controller.threads import BoundedCall
-from controller.watch import Condition
+from controller.watch import Condition, Conditions
 from domain.decision import Decision, Mode, Proposal, Status
-from domain.errors import HistoryUnavailable, RecoverableError
-from domain.runtime import MAX_NUM_SEQS, EngineCore, EngineRuntime
-from domain.snapshot import GpuReading, Snapshot, VllmReading
+from domain.errors import RecoverableError
+from domain.outcome import Refuted
+from domain.runtime import EngineRuntime
+from domain.snapshot import Snapshot
 from domain.view import View
-from policies import registry
-from store.history import History
+from policies.base import Policy
+from store.writer import Writer
 
 logger = logging.getLogger(__name__)
 
-NVML_LIMIT_S = 1.0
 SPARE_S = 5.0
 """What a tick may take beyond its calls to the engine, before it is cut off."""
 
@@ -46,149 +63,238 @@ class Loop:
     def __init__(
         self,
         settings: Settings,
-        session: aiohttp.ClientSession,
-        history: History,
+        connections: Connections,
+        writer: Writer,
         nvml: NvmlSensor,
         clock: Callable[[], system_clock.Now] = system_clock.now,
     ) -> None:
-        self._session = session
-        self._clock = clock
-        self._recorder = Recorder(history)
-        self._read_nvml = BoundedCall("nvml", nvml.read)
-        self._metrics = Condition("metrics")
-        self._gpu = Condition("gpu")
+        self.settings = settings
+        self._connections = connections
+        self.clock = clock
+        self._recording = Recording(writer, settings.store.recording_hours, settings.tick_s)
+        self._recorder = Recorder(writer, self._recording, settings.store.commit_timeout_s)
+        self.memory = Memory(writer, settings.store.commit_timeout_s)
+        self._metering = Metering(settings.tick_s)
+        self._outcomes = Outcomes(settings.outcomes, self.memory)
+        self._series = Series(clock().wall.isoformat())
+        self._nvml = nvml
         self._pace = Condition("pace")
-        self._boot_id: str | None = None
-        self._values: dict[str, float | None] = {}
+        self._diagnoses = Conditions("diagnosis")
+        self._arbiter = Arbiter(settings.tick_s)
+        self._deciding = Deciding(settings.policies, Mode.PAUSED, self._arbiter)
+        self._rollbacks = Rollbacks(self.memory)
+        self.overrides = Overrides(self.memory, self._arbiter)
+        self._orders = Orders()
+        self.listeners: list[Callable[[Ticked], None]] = []
+        """Called at the end of each tick, one that failed too."""
+        self._objectives = Objectives(self.memory, settings)
+        self._boots = Boots(self._recorder)
         self._ticking = asyncio.Lock()
-        self.failed_ticks = 0
+        self.observed = Observed(settings.mode)
+        self.alerting = Alerting(settings, writer, self.memory, self.observed, clock)
+        self._estimator = Estimator(settings.tick_s)
         self._configure(settings)
 
     async def reconfigure(self, settings: Settings) -> None:
-        """Take new settings between two ticks; policies start afresh, the lease gets the new mode's fallback values."""
-        async with self._ticking:
-            self._configure(settings)
+        """Take new settings between two ticks; policies start afresh, the lease gets the new mode's fallback values.
 
-    async def idle(self) -> None:
-        """Return once no tick runs."""
+        Raises SettingsError when the engine or a receiver of alerts cannot be used as they say; the old ones then stay.
+        """
         async with self._ticking:
-            return
+            Alerting.check(settings)
+            await self._connections.use(settings.engine)
+            await self.close()
+            self._estimate_on(settings)
+            self._objectives.configure(settings)
+            self._configure(settings)
+            await self.alerting.configure(settings)
+
+    async def adjust(self, settings: Settings) -> None:
+        """Take another mode or other parameters of policies between two ticks; all else goes on."""
+        async with self._ticking:
+            before, self.settings = self.settings, settings
+            self._choose_policies()
+            if settings.policies.alert_thresholds != before.policies.alert_thresholds:
+                await self.alerting.configure(settings)
+
+    def _estimate_on(self, settings: Settings) -> None:
+        """Trends and the energy total outlive a change of settings, unless the pace or the engine is another."""
+        if (settings.tick_s, settings.engine.url) == (self.settings.tick_s, self.settings.engine.url):
+            self._estimator.restart_window()
+        else:
+            self._estimator = Estimator(settings.tick_s)
+            self._metering = Metering(settings.tick_s)
+
+    async def close(self) -> None:
+        """Stop what runs beside the ticks, hand over what is kept back."""
+        await self._backfill.close()
+        await self._prometheus.close()
+        self._recorder.count(self._metering.close())
+        self._recorder.close()
+
+    def between_ticks(self) -> AbstractAsyncContextManager[object]:
+        """Entered once no tick runs; none begins before it is left."""
+        return self._ticking
 
     def _configure(self, settings: Settings) -> None:
         self.settings = settings
+        self._limit_s = 5 * settings.engine.timeout_s + SPARE_S
+        self.observed.fresh_for_s = self._limit_s + STALE_TICKS * settings.tick_s
         engine = settings.engine
-        client = EngineClient(self._session, engine.url, engine.token_file, engine.timeout_s)
-        self._link = EngineLink(client, engine.lease_s, _fallback(settings))
+        self._nvml.configure(settings.gpu)
+        client = EngineClient.over(self._connections.admin, engine)
+        self._prometheus = PrometheusSensor(settings.prometheus, self.clock)
+        self._link = EngineLink(client, engine.lease_s, {}, holder.name(settings.node))
+        self._sensing = Sensing(
+            self.clock,
+            self._link,
+            VllmSensor(self._connections.vllm, engine.url, engine.timeout_s),
+            EngineStatsSensor(client),
+            self._nvml,
+            self._prometheus,
+        )
         self._actuator = Actuator(client, self._recorder, engine.lease_s)
-        self._estimator = Estimator(settings.tick_s)
-        self._arbiter = Arbiter(settings.tick_s)
-        self._policies = registry.build(settings.policies, settings.mode)
-        self._states: dict[str, Any] = {policy.name: policy.initial_state() for policy in self._policies}
+        self._recording.configure(settings.store.recording_hours, settings.tick_s)
+        self._recorder.commit_timeout_s = self.memory.timeout_s = settings.store.commit_timeout_s
+        self._metering.tick_s = settings.tick_s
+        self._outcomes.settings = settings.outcomes
+        self._backfill = Backfill(self._prometheus, BACKFILLED)
+        self._arbiter.tick_s, self._arbiter.settings = settings.tick_s, settings.guards
+        self._choose_policies()
+
+    def _choose_policies(self) -> None:
+        """Those of the mode that is in force, or what a rollback holds; the lease's fallback goes with them."""
+        rollback, window = self._rollbacks.current, self._objectives.window
+        self._chosen_under = self.held_by
+        mode = mode_in_force(self.settings.mode, window, rollback, self.held_by)
+        held = None if rollback is None else (policy_of(rollback, self._boots.runtime),)
+        before, self._deciding = self._deciding, Deciding(self.settings.policies, mode, self._arbiter, held)
+        self._deciding.adopt(before)
+        self._link.fallback = fallback(self.settings, rollback)
+        self.observed.mode, self.observed.maintenance = mode, window
+
+    async def restore(self) -> None:
+        """Take up what was known and in force when the daemon ended. Before the first tick."""
+        await self._rollbacks.restore()
+        await self.overrides.restore(self.clock())
+        await self._outcomes.restore(self.clock())
+        self._metering.resume(await self._recorder.ledger_end(self.clock().wall))
+        self._choose_policies()
+        await self.alerting.restore()
+
+    @property
+    def policies(self) -> tuple[Policy, ...]:
+        """Those that propose now."""
+        return self._deciding.policies
+
+    @property
+    def held_by(self) -> str | None:
+        """The other daemon that steers this engine."""
+        return self._link.held_by
+
+    @property
+    def rollback(self) -> tuple[Rollback | None, bool]:
+        """What is in force, and whether it would survive a restart."""
+        return self._rollbacks.current, self._rollbacks.kept
+
+    async def roll_back(self) -> None:
+        """The seeds' rollback, in force as far as the engine lets it be when this returns."""
+        async with self._ticking:
+            await self._rollbacks.enter(self.clock().wall, self._boots.runtime, self.settings.policies.static)
+            self._choose_policies()
+        await self.tick()
+
+    async def undo(self) -> bool:
+        """Back to the values from before and the mode that is configured; False when there is no rollback."""
+        async with self._ticking:
+            if not await self._rollbacks.leave(self.clock().wall):
+                return False
+            self._choose_policies()
+        await self.tick()  # sets the values
+        await self.tick()  # sees them
+        return True
+
+    async def order(self, proposals: Sequence[Proposal]) -> Order:
+        """Have these decided and carried out at once, beside what the policies want."""
+        order = self._orders.give(proposals)
+        await self.tick()
+        return order
 
     async def tick(self) -> None:
         """One tick; raises nothing but cancellation. One that fails is counted and logged, and the loop goes on."""
-        limit_s = 4 * self.settings.engine.timeout_s + SPARE_S
-        started_s = asyncio.get_running_loop().time()
+        started = self.clock()
+        ticked = Ticked(started.monotonic_s, started.wall)
         try:
-            async with self._ticking, asyncio.timeout(limit_s):
-                await self._tick()
+            async with self._ticking, asyncio.timeout(self._limit_s):
+                await self._tick(ticked)
+            ticked.failed = False
         except RecoverableError as error:
-            self.failed_ticks += 1
             logger.warning("tick failed: %s", error)
         except TimeoutError:
-            self.failed_ticks += 1
-            logger.error("tick failed: it took longer than %.0f s", limit_s)
+            logger.error("tick failed: it took longer than %.0f s", self._limit_s)
         except Exception:
-            self.failed_ticks += 1
             logger.exception("tick failed")
-        late = asyncio.get_running_loop().time() - started_s > self.settings.tick_s
-        self._pace.report("ticks take longer than tick_s, some are left out" if late else None)
+        took_s = self.clock().monotonic_s - started.monotonic_s
+        self.observed.end_tick(took_s, failed=ticked.failed)
+        self.observed.history = ticked.history = self._recorder.end_tick()
+        ticked.news, ticked.verdicts = self._recorder.take_news()
+        self._pace.report("ticks take longer than tick_s, some are left out" if took_s > self.settings.tick_s else None)
+        await self.alerting.tick(ticked)
+        for listener in self.listeners:
+            try:
+                listener(ticked)
+            except Exception:  # the next tick is to come all the same
+                logger.exception("what the tick came to could not be told")
 
-    async def _tick(self) -> None:
-        snapshot = await self._sense()
-        runtime = snapshot.runtime
+    async def _tick(self, ticked: Ticked) -> None:
+        snapshot = ticked.snapshot = await self._sensing.snapshot()
+        runtime, ticked.contested = snapshot.runtime, self._link.contested
         if runtime is not None:
-            await self._take_note_of(snapshot, runtime)
-        view = self._estimator.update(snapshot, self.settings.slo.objectives())
-        decisions = self._arbiter.decide(self.settings.mode, snapshot.wall, view, self._propose(view))
-        changes = [d for d in decisions if d.status is Status.INTENDED]
-        if changes and runtime is not None:
-            await self._act(runtime, changes, view)
-        await self._recorder.catch_up()
-        await self._recorder.note([d for d in decisions if d.status is not Status.INTENDED])
-        if runtime is not None and any(_draining(core) for core in runtime.cores):
+            steers = self.settings.mode in ACTING_MODES and self.held_by is None
+            if self._boots.meet(snapshot.wall, runtime, self.settings.engine.url, steers=steers):
+                self._estimator.restart_window()
+        turned = self._objectives.turn(snapshot.wall)
+        if await self._rollbacks.settle(snapshot.wall, runtime) or turned or self.held_by != self._chosen_under:
+            self._choose_policies()
+        await self.overrides.settle(system_clock.Now(snapshot.now_s, snapshot.wall))
+        if past := self._backfill.take(snapshot.now_s):
+            self._estimator.backfill(past)
+        view = self._estimator.update(snapshot, await self._objectives.now(snapshot))
+        self.observed.see(snapshot, view)
+        events = self._objectives.learn(snapshot, view, self._deciding.mode)
+        refuted, undo = self._outcomes.see(view, self._deciding.mode)
+        asked = self.alerting.wishes.ask(snapshot.now_s, snapshot.wall)
+        orders = self._orders.take()
+        ordered = [one for order in orders for one in order.proposals]
+        decided = self._decide(snapshot, view, refuted, (*undo, *ordered), asked)
+        ticked.take(decided.view, decided.told, decided.decisions)
+        context = self._series.context(self._deciding, refuted, undo, asked, ordered)
+        self._recorder.picture(Frame(snapshot.wall, decided.view, context))
+        self._recorder.read(snapshot.wall, decided.view, {} if runtime is None else self._boots.values)
+        self._recorder.count(self._metering.take(snapshot))
+        changes = [d for d in decided.decisions if d.status is Status.INTENDED]
+        others = [d for d in decided.decisions if d.status is not Status.INTENDED]
+        concluded = await self._act(runtime, changes) if changes and runtime is not None else []
+        ticked.decisions = [*concluded, *others]
+        self.observed.decide(ticked.decisions)
+        for order in orders:
+            order.settle(ticked.decisions)
+        self._outcomes.end_tick(view, snapshot.wall, self._recorder)
+        self._recorder.note([*events, *others])
+        if runtime is not None and any(core.draining for core in runtime.cores):
             self._estimator.restart_window()  # what completes now still ran under the old cap
 
-    async def _sense(self) -> Snapshot:
-        now = self._clock()
-        reading, (runtime, _), gpus = await asyncio.gather(self._read_metrics(), self._link.read(), self._read_gpus())
-        return Snapshot(now.monotonic_s, now.wall, reading, runtime, gpus)
+    def _decide(
+        self, snapshot: Snapshot, view: View, refuted: frozenset[Refuted], undo: Sequence[Proposal], asked: str | None
+    ) -> Decided:
+        decided = self._deciding.decide(snapshot.wall, view, refuted, undo, asked)
+        self.observed.view, self.observed.diagnoses = decided.view, decided.diagnoses
+        self._diagnoses.report({one.cause: one.sentence for one in decided.diagnoses})
+        return decided
 
-    async def _read_metrics(self) -> VllmReading | None:
-        engine = self.settings.engine
+    async def _act(self, runtime: EngineRuntime, changes: list[Decision]) -> list[Decision]:
+        """Answers the changes with what became of them."""
         try:
-            reading = await vllm.scrape(self._session, engine.url, engine.timeout_s)
-        except RecoverableError as error:
-            self._metrics.report(str(error))
-            return None
-        self._metrics.report(None)
-        return reading
-
-    async def _read_gpus(self) -> tuple[GpuReading, ...] | None:
-        """A driver call that does not return leaves one thread waiting, and the readings unknown."""
-        try:
-            readings = await self._read_nvml(NVML_LIMIT_S)
-        except Exception as error:  # a broken driver library must not take the tick with it
-            self._gpu.report(f"NVML cannot be read: {error}")
-            return None
-        self._gpu.report(None)
-        return readings
-
-    async def _take_note_of(self, snapshot: Snapshot, runtime: EngineRuntime) -> None:
-        """Open a run for a boot that is new; start the windows afresh when anybody has moved a knob."""
-        values = {name: (k.value if (k := runtime.knob(name)) else None) for name in runtime.envelope}
-        if values != self._values or runtime.boot_id != self._boot_id:
-            self._estimator.restart_window()
-        self._values = values
-        if runtime.boot_id != self._boot_id and await self._recorder.begin_run(
-            snapshot.wall, socket.gethostname(), self.settings.engine.url, runtime
-        ):
-            self._boot_id = runtime.boot_id
-            logger.info(
-                "engine: %s vLLM %s at %s, boot %s, envelope %s",
-                "steering" if self.settings.mode in ACTING_MODES else "watching",
-                runtime.vllm_version,
-                self.settings.engine.url,
-                runtime.boot_id,
-                ", ".join(f"{name}={value:g}" for name, value in runtime.envelope.items()),
-            )
-
-    def _propose(self, view: View) -> list[Proposal]:
-        proposals: list[Proposal] = []
-        for policy in self._policies:
-            self._states[policy.name], made = policy.decide(self._states[policy.name], view)
-            proposals += made
-        return proposals
-
-    async def _act(self, runtime: EngineRuntime, changes: list[Decision], view: View) -> None:
-        try:
-            concluded = await self._actuator.carry_out(runtime, changes)
-        except HistoryUnavailable as error:
-            self._recorder.withheld(error)
-            return
+            return await self._actuator.carry_out(runtime, changes)
         finally:
             self._estimator.restart_window()
-        for decision in concluded:
-            self._arbiter.tried(decision.knob, view.now_s, took_effect=decision.status is Status.APPLIED)
-
-
-def _fallback(settings: Settings) -> Mapping[str, float]:
-    """What the engine returns to when this daemon dies: the fixed batch in mode `static`, else the start-up values."""
-    if settings.mode is Mode.STATIC:
-        return {MAX_NUM_SEQS: settings.policies.static.fixed_batch_size}
-    return {}
-
-
-def _draining(core: EngineCore) -> bool:
-    cap = core.knobs.get(MAX_NUM_SEQS)
-    return cap is not None and cap.value is not None and core.running > cap.value

@@ -22,9 +22,14 @@ class BoundedCall(Generic[T]):
         self._call = call
         self._pending: asyncio.Future[T] | None = None
 
+    @property
+    def busy(self) -> bool:
+        """Whether a call goes on."""
+        return self._pending is not None and not self._pending.done()
+
     async def __call__(self, limit_s: float) -> T | None:
         """The call's answer, None when it takes longer. Raises what the call raises."""
-        if self._pending is None or self._pending.done():
+        if self._pending is None or not self.busy:
             self._pending = asyncio.get_running_loop().create_future()
             threading.Thread(target=self._run, args=(self._pending,), name=self._name, daemon=True).start()
         done, _ = await asyncio.wait({self._pending}, timeout=limit_s)

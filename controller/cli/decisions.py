@@ -1,105 +1,133 @@
-"""`vllm-governor decisions`: the history as a table or as JSON lines.
+"""`vllm-governor decisions`: the history as a table or as JSON lines, from the daemon or from where it lies.
 
-Belongs here: how a decision looks in a terminal. Never: queries.
+Belongs here: the arguments, the JSON. Never: SQL, how a table looks.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
+import difflib
 from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
-from domain.decision import Decision, Status
-from domain.errors import HistoryUnavailable, SettingsError
-from store.database import database_url, sqlite_path
-from store.history import History, StoredDecision
+from controller import clock
+from controller.cli import names, remote
+from controller.cli.daemon import Config, Daemon, Query, Token, Url, Where
+from controller.cli.histories import Db, in_order, moment, reading
+from controller.cli.plain_json import dumps
+from domain.decision import Reason, Status
+from domain.errors import SettingsError
+from domain.outcome import Verdict
+from store.decisions import Which
+from store.history import StoredDecision
 
-STYLES = {
-    Status.APPLIED: "green",
-    Status.FAILED: "red",
-    Status.DIVERGED: "red",
-    Status.INTENDED: "yellow",
-    Status.RECORDED: "cyan",
-    Status.HOLD: "dim",
-}
+A_PAGE = 500
+"""As many as the daemon answers at a time."""
 
 
 def decisions(
-    db: Annotated[str | None, typer.Option(help="Path of the SQLite file, or a SQLAlchemy URL.")] = None,
+    db: Db = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line, with the evidence.")] = False,
     limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="How many, counted from the newest.")] = 50,
+    since: Annotated[
+        str | None, typer.Option(help="From when on: 8h, 30m, 2d, or a time as 2026-01-31T08:00 (UTC without a zone).")
+    ] = None,
+    until: Annotated[str | None, typer.Option(help="Up to when, written likewise.")] = None,
     knob: Annotated[str | None, typer.Option(help="Only this knob, for example max_num_seqs.")] = None,
+    policy: Annotated[str | None, typer.Option(help="Only of this policy, for example batch_resize.")] = None,
+    reason: Annotated[str | None, typer.Option(help="Only for this reason, for example grow_demand.")] = None,
+    status: Annotated[Status | None, typer.Option(help="Only those of which this became.")] = None,
+    outcome: Annotated[Verdict | None, typer.Option(help="Only changes with this verdict.")] = None,
+    node: Annotated[str | None, typer.Option(help="Only of this node, where several share the history.")] = None,
     changes: Annotated[bool, typer.Option("--changes", help="Leave the holds out.")] = False,
+    before: Annotated[int | None, typer.Option(metavar="ID", help="Older ones than this: the page before.")] = None,
+    config: Config = None,
+    url: Url = None,
+    token_file: Token = None,
 ) -> None:
     """Show what was decided, why, and what the engine then read.
 
     Examples:
 
-      vllm-governor decisions --db /var/lib/vllm-governor/vllm-governor.db --changes
+      vllm-governor decisions --changes
+
+      vllm-governor decisions --db /var/lib/vllm-governor/vllm-governor.db --since 12h --changes
+
+      vllm-governor decisions --db vllm-governor.db --knob max_num_seqs --outcome worse
 
       vllm-governor decisions --db vllm-governor.db --json | jq 'select(.status == "applied")'
     """
-    if db is None:
-        raise SettingsError("cannot tell which history: name it with --db PATH (store.url of the daemon's settings)")
-    path = sqlite_path(database_url(db))
-    if path is not None and not path.is_file():
-        what = "it is a directory" if path.is_dir() else "there is no such file"
-        raise HistoryUnavailable(f"cannot read the history at {path}: {what}; name the file with --db")
-    stored = asyncio.run(_load(db, limit, knob, changes))
+    now = clock.now().wall
+    which: Which = {
+        "since": None if since is None else moment(since, now),
+        "until": None if until is None else moment(until, now, "--until"),
+        "knob": knob,
+        "policy": policy,
+        "reason": None if reason is None else _reason(reason),
+        "status": status,
+        "verdict": outcome,
+        "node": node,
+        "changes_only": changes,
+        "before_id": before,
+    }
+    in_order(which["since"], which["until"])
+    where = Where(config, url, token_file)
+    stored = asyncio.run(_load(db, limit, which) if db is not None else _ask(where, limit, which))
     if as_json:
         for row in stored:
-            typer.echo(json.dumps(_to_json(row)))
+            typer.echo(dumps(to_json(row)))
     else:
-        # Piped output is not cut to the width of a terminal that is not there.
-        console = Console() if Console().is_terminal else Console(width=200)
-        console.print(_table(stored) if stored else "No decisions yet.")
+        from controller.cli import decision_table  # the daemon, which lists this command too, draws no tables
+
+        decision_table.show(stored, asked=any(which.values()), full=len(stored) == limit)
 
 
-async def _load(db: str, limit: int, knob: str | None, changes_only: bool) -> list[StoredDecision]:
-    history = History(database_url(db))
+async def _load(db: str, limit: int, which: Which) -> list[StoredDecision]:
+    async with reading(db) as history:
+        found = await history.decisions.select(limit=limit, **which)
+        if not found:
+            await names.check(history, node=which.get("node"), knob=which.get("knob"), policy=which.get("policy"))
+        return found
+
+
+async def _ask(where: Where, limit: int, which: Which) -> list[StoredDecision]:
+    """Page by page, from the newest back; the oldest comes first in the answer."""
+    daemon, found = Daemon(where), list[StoredDecision]()
+    query: dict[str, str | int | float | list[str]] = {**_query(which)}
+    while len(found) < limit:
+        page = await daemon.get("decisions", {**query, "limit": min(A_PAGE, limit - len(found))})
+        found += [remote.decision(one) for one in page["decisions"]]
+        if page["older"] is None:
+            break
+        query["before"] = page["older"]
+    return found[::-1]
+
+
+def _query(which: Which) -> Query:
+    """As the REST API names it."""
+    since, until = which.get("since"), which.get("until")
+    named = {
+        "since": None if since is None else since.isoformat(),
+        "until": None if until is None else until.isoformat(),
+        "outcome": which.get("verdict"),
+        "before": which.get("before_id"),
+        "changes": "true" if which.get("changes_only") else None,
+        **{name: which.get(name) for name in ("knob", "policy", "reason", "status", "node")},
+    }
+    return {name: str(one) for name, one in named.items() if one is not None}
+
+
+def _reason(text: str) -> Reason:
     try:
-        return await history.decisions(limit=limit, knob=knob, changes_only=changes_only)
-    finally:
-        await history.close()
+        return Reason(text)
+    except ValueError as error:
+        close = difflib.get_close_matches(text, [reason.value for reason in Reason], n=3)
+        hint = f"did you mean {' or '.join(close)}?" if close else "the column `reason` shows them"
+        raise SettingsError(f"cannot use --reason {text}: there is no such reason; {hint}") from error
 
 
-def _to_json(row: StoredDecision) -> dict[str, Any]:
+def to_json(row: StoredDecision) -> dict[str, Any]:
+    """All of a decision."""
     return {"id": row.id, **asdict(row.decision), "at": row.decision.at.isoformat()}
-
-
-def _table(stored: list[StoredDecision]) -> Table:
-    table = Table(title=f"{len(stored)} decision{'s' if len(stored) != 1 else ''}", title_justify="left")
-    for name in ("id", "time (UTC)", "mode", "knob"):
-        table.add_column(name, no_wrap=True)
-    for name in ("old", "wanted", "requested", "observed"):
-        table.add_column(name, justify="right")
-    table.add_column("status", no_wrap=True)
-    table.add_column("reason")
-    table.add_column("why", ratio=1)
-    for row in stored:
-        table.add_row(str(row.id), *_cells(row.decision))
-    return table
-
-
-def _cells(decision: Decision) -> list[str]:
-    notes = [*decision.guards, *([decision.error] if decision.error else [])]
-    why = escape(decision.sentence + "".join(f" [{note}]" for note in notes))
-    style = STYLES[decision.status]
-    return [
-        decision.at.strftime("%m-%d %H:%M:%S"),
-        decision.mode,
-        decision.knob,
-        *(
-            "-" if v is None else f"{v:g}"
-            for v in (decision.old, decision.wanted, decision.requested, decision.observed)
-        ),
-        f"[{style}]{decision.status}[/{style}]",
-        decision.reason,
-        why,
-    ]

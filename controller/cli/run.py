@@ -6,18 +6,20 @@ Belongs here: settings, logging, starting the app. Never: what the app does.
 from __future__ import annotations
 
 import asyncio
+import faulthandler
 import logging
+import signal
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from controller import app as daemon
-from controller import settings as settings_module
-
 
 def run(
-    config: Annotated[Path | None, typer.Option(help="Settings in TOML; the environment (GOVERNOR_...) wins.")] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(envvar="VLLM_GOVERNOR_CONFIG", help="Settings in TOML; the environment (GOVERNOR_...) wins."),
+    ] = None,
 ) -> None:
     """Steer a running vLLM until stopped.
 
@@ -30,7 +32,13 @@ def run(
 
     GOVERNOR_ENGINE__URL=http://127.0.0.1:8000 GOVERNOR_MODE=observe vllm-governor run
     """
+    # A reload that is asked for before anything was read asks for nothing; unhandled it would end the process.
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    from controller import app as daemon  # the other commands are here in half the time without it
+    from controller import settings as settings_module
+
     settings = settings_module.load(config)
     logging.basicConfig(level=settings.log.level, format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("alembic").setLevel(logging.WARNING)
+    faulthandler.enable()  # a watchdog's SIGABRT leaves in the log where each thread stood
     asyncio.run(daemon.serve(settings, config))

@@ -47,7 +47,7 @@ def test_the_environment_wins_over_the_file(tmp_path: Path, monkeypatch: pytest.
     [
         ("tick = 1\n", r"the setting tick .*no such key; did you mean tick_s\?"),
         ("[policies.batch_resize]\ngrowth_facto = 1.5\n", r"growth_facto .*did you mean growth_factor\?"),
-        ("[policies.batch_resize]\ngrowth_factor = 3\n", r"growth_factor = 3 .*less than or equal to 1.8"),
+        ("[policies.batch_resize]\ngrowth_factor = 3\n", r"growth_factor = 3 .*less than or equal to 2.5"),
         ("[slo.inter_token_latency]\npercentile = 95\n", r"slo.inter_token_latency.bound_s .*required"),
         ("mode = 'fast'\n", r"mode = 'fast' .*'auto'"),
         ("[engine]\nurl = 'localhost:8000'\n", r"engine.url = 'localhost:8000' .*http://"),
@@ -107,3 +107,43 @@ def test_a_fixed_batch_size_that_is_no_number_is_named(monkeypatch: pytest.Monke
     monkeypatch.setenv("VLLM_FIXED_BATCH_SIZE", "eight")
     with pytest.raises(SettingsError, match="VLLM_FIXED_BATCH_SIZE = 'eight'"):
         load(None)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('[[slo.schedule]]\nname = "a"\ncron = "0 25 * * *"\n', r"slo.schedule.0.cron = '0 25 \* \* \*' .*: .*maximum"),
+        ('[[slo.schedule]]\nname = "a"\ncron = "0 8 * *"\n', r"slo.schedule.0.cron = '0 8 \* \*' .*: must have five"),
+        ('[[slo.schedule]]\nname = "a"\ncrn = "0 8 * * *"\n', r"slo.schedule.0.crn .*did you mean cron\?"),
+        (
+            '[[slo.schedule]]\nname = "a"\ncron = "0 8 * * *"\ninter_token_latency = {bound = 1}\n',
+            r"slo.schedule.0.inter_token_latency.bound .*did you mean bound_s\?",
+        ),
+        (
+            '[[slo.schedule]]\nname = "a"\ncron = "0 8 * * *"\n[[slo.schedule]]\nname = "a"\ncron = "0 9 * * *"\n',
+            r"setting slo = .*a name of its own, not a, a",
+        ),
+        ('time_zone = "Mars/Base"\n', r"time_zone = 'Mars/Base' .*as Europe/Berlin"),
+        ('[[maintenance]]\ncron = "0 3 * * 8"\nduration_s = 600\n', r"maintenance.0.cron = '0 3 \* \* 8' .*0 to 7"),
+        ('[[maintenance]]\ncron = "0 3 * * 0"\n', r"maintenance.0 = .*cron and duration_s, or begin and end"),
+        (
+            "[[maintenance]]\nbegin = 2026-01-02T00:00:00\nend = 2026-01-01T00:00:00\n",
+            r"maintenance.0 = .*end after begin",
+        ),
+        (
+            "[[maintenance]]\nbegin = 2026-01-01T00:00:00Z\nend = 2026-01-02T00:00:00\n",
+            r"maintenance.0 = .*both an offset or neither",
+        ),
+        ("[slo.propose]\nmin_samples = 5\n", r"slo.propose.min_samples = 5 .*greater than or equal to 20"),
+    ],
+)
+def test_a_bad_schedule_window_or_time_zone_is_named_with_its_value(tmp_path: Path, text: str, says: str) -> None:
+    with pytest.raises(SettingsError, match=says):
+        load(write(tmp_path, text))
+
+
+def test_a_schedule_can_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = '[{"name": "day", "cron": "0 8 * * *", "inter_token_latency": {"bound_s": 0.05}}]'
+    monkeypatch.setenv("GOVERNOR_SLO__SCHEDULE", entry)
+    (found,) = load(None).slo.schedule
+    assert found.objectives() == (Slo(Latency.ITL, 95, 0.05),)

@@ -1,0 +1,78 @@
+"""The checks, in the order in which they are shown: the machine, the engine, the load.
+
+Belongs here: which there are. Never: what one looks at.
+"""
+
+from __future__ import annotations
+
+from controller.preflight.checks import (
+    alert_thresholds,
+    bar1,
+    cgroup_memory,
+    chunked_prefill,
+    clock,
+    cpu_affinity,
+    disk,
+    driver,
+    ecc,
+    envelope_budget,
+    envelope_cap,
+    envelope_kv,
+    expected_qps,
+    gpu_access,
+    gpu_readings,
+    histogram_bounds,
+    hot_ratio,
+    length_spread,
+    load_tool,
+    long_context,
+    metrics,
+    mig,
+    nginx,
+    numa_balancing,
+    nvlink,
+    open_files,
+    plugin,
+    prefix_caching,
+    real_time,
+    tokens,
+    triton,
+    vllm_version,
+)
+from controller.preflight.result import Check
+
+_MODULES = (
+    driver,
+    gpu_access,
+    gpu_readings,
+    bar1,
+    mig,
+    ecc,
+    nvlink,
+    numa_balancing,
+    cgroup_memory,
+    cpu_affinity,
+    open_files,
+    clock,
+    disk,
+    tokens,
+    triton,
+    vllm_version,
+    plugin,
+    metrics,
+    chunked_prefill,
+    prefix_caching,
+    envelope_cap,
+    envelope_budget,
+    envelope_kv,
+    hot_ratio,
+    expected_qps,
+    histogram_bounds,
+    length_spread,
+    long_context,
+    real_time,
+    alert_thresholds,
+    load_tool,
+    nginx,
+)
+CHECKS: tuple[Check, ...] = tuple(module.CHECK for module in _MODULES)
