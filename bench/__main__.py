@@ -16,6 +16,17 @@ BENCHES = {
     "engines": ("bench.engines", "the plugin's tests on several versions of vLLM; writes docs/compatibility.md"),
     "hotcold": ("bench.hotcold", "hit rates of the two-tier cache against LRU and Belady's optimum, a purge's cost"),
     "overhead": ("bench.overhead", "what the plugin costs a step, and a real server under load"),
+    "sensors": ("bench.sensors", "errors of the latency estimates against known latencies, CPU of one tick's sensing"),
+    "footprint": ("bench.footprint", "CPU and memory of the daemon over minutes, beside a real vLLM"),
+    "store": ("bench.store", "a year of history: its size, how fast it answers, what its writer bears"),
+    "alerts": ("bench.alerts", "thousands of alerts at once: how late ticks begin, what waits, the memory"),
+    "rest": ("bench.rest", "500 requests a second and 200 event streams: the daemon's answers, its ticks' jitter"),
+    "connections": ("bench.connections", "short, long, tuned connections through nginx: set-up, memory, how many hold"),
+    "react": ("bench.react", "from the first snapshot that shows a breach to the change, 200 breaches"),
+    "soak": ("bench.soak", "minutes of faults on a real vLLM: failed requests, recovery times, reversals"),
+    "compare": ("bench.compare", "the governor beside fixed settings, vLLM's defaults, the seeds' rule, two limiters"),
+    "proof": ("bench.proof", "every comparison of docs/compare.md again; writes its tables from what came out"),
+    "tables": ("bench.tables", "no bench: writes the tables of docs/compare.md from the JSON of compare"),
     "demo": ("bench.demo", "the governor on a real vLLM: before, governed, and under an inter-token objective"),
 }
 

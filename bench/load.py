@@ -22,6 +22,8 @@ from bench.prompts import PromptMix, PromptSource
 KEPT_RECORDS = 200_000
 #: A failed client waits this long, so that a dead server is not hammered.
 PAUSE_AFTER_FAILURE_S = 0.25
+#: Shorter than uvicorn's 5 s: a load that stood still for a while must not send on a connection that is being closed.
+KEEP_ALIVE_S = 4.0
 CANCELLED = "unanswered when the load stopped"
 
 
@@ -39,6 +41,8 @@ class RequestRecord:
     status: int | None
     kind: str
     cause: str | None
+    retry_after: str | None = None
+    """The header Retry-After of the answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +189,7 @@ class Load:
         if self._tasks:
             raise LoadError("cannot start a load twice: make a new one")
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=self.options.clients),
+            connector=aiohttp.TCPConnector(limit=self.options.clients, keepalive_timeout=KEEP_ALIVE_S),
             timeout=aiohttp.ClientTimeout(total=self.options.request_timeout_s),
             headers=[("Content-Type", "application/json"), *self.options.headers],
         )
@@ -233,17 +237,18 @@ class Load:
         prompt = self._source.draw()
         status: int | None = None
         cause: str | None = CANCELLED
+        retry_after: str | None = None
         start_s = time.monotonic()
         self.in_flight += 1
         try:
             async with session.post(f"{self.url}/v1/completions", data=prompt.body) as answer:
-                status = answer.status
+                status, retry_after = answer.status, answer.headers.get("Retry-After")
                 cause = _fault(status, await answer.read())
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             cause = _words(error)
         finally:
             self.in_flight -= 1
-            self._keep(RequestRecord(start_s, time.monotonic(), cause is None, status, prompt.kind, cause))
+            self._keep(RequestRecord(start_s, time.monotonic(), cause is None, status, prompt.kind, cause, retry_after))
         return cause is None
 
     def _keep(self, record: RequestRecord) -> None:

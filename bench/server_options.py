@@ -43,6 +43,8 @@ def arguments(options: VllmOptions, *, model: Path, port: int, version: tuple[in
     """The arguments of `vllm`."""
     made = ["serve", str(model), "--served-model-name", options.served_name, "--host", "127.0.0.1", "--port", str(port)]
     made += ["--load-format", "dummy", "--enforce-eager", "--disable-uvicorn-access-log"]
+    # In bfloat16, on a CPU with AMX, vLLM's attention uses tiles that nobody has asked the kernel for: the engine dies.
+    made += ["--dtype", "float32"]
     for name, value in (
         ("--max-num-seqs", options.max_num_seqs),
         ("--max-num-batched-tokens", options.max_num_batched_tokens),

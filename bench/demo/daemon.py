@@ -26,13 +26,16 @@ class DaemonError(Exception):
 
 
 class Daemon:
-    """`vllm-governor run` with a settings file that `configure` writes and the daemon reads again at SIGHUP."""
+    """`vllm-governor run` with a settings file that `configure` writes and the daemon reads again at SIGHUP.
+
+    It serves nothing unless `base` names a port: several may run side by side.
+    """
 
     def __init__(self, folder: Path, base: Mapping[str, Any]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.config = folder / "governor.toml"
         self.log = folder / "governor.log"
-        self._base = dict(base)
+        self._base = {"api": {"port": 0}, **base}
         self._process: subprocess.Popen[bytes] | None = None
 
     @property

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import aiohttp
 
-from controller.engine_client import EngineClient
-from controller.sensors import vllm
+from controller.engine.client import EngineClient
+from controller.sensors.vllm import VllmSensor
 from domain.errors import RecoverableError
 from domain.histogram import Histogram
 from domain.runtime import EngineRuntime
@@ -35,8 +35,8 @@ class Meter:
     """Reads the engine about once a second; a failed read is a None, not an end."""
 
     def __init__(self, session: aiohttp.ClientSession, client: EngineClient) -> None:
-        self._session = session
         self._client = client
+        self._sensor = VllmSensor(session, client.url, 2.0)
         self._readings: deque[Reading] = deque(maxlen=KEPT)
 
     async def read(self) -> Reading:
@@ -45,7 +45,7 @@ class Meter:
         except RecoverableError:
             runtime = None
         try:
-            scraped = await vllm.scrape(self._session, self._client.url, 2.0)
+            scraped = await self._sensor.read()
             itl, finished = scraped.latencies.get(Latency.ITL), scraped.requests_finished
         except RecoverableError:
             itl, finished = None, None

@@ -22,11 +22,12 @@ from bench.demo.plan import Objective, Phase, Step
 from bench.demo.screen import Live, Measured, Screen
 from bench.demo.target import Target
 from bench.load import Load
-from controller.engine_client import EngineClient
+from controller.engine.client import EngineClient
 from domain.decision import Mode, Status
 from domain.errors import EngineRefused, RecoverableError, StaleGeneration
 from domain.histogram import Histogram
-from domain.runtime import MAX_NUM_BATCHED_TOKENS, MAX_NUM_SEQS, EngineRuntime
+from domain.knobs import MAX_NUM_BATCHED_TOKENS, MAX_NUM_SEQS
+from domain.runtime import EngineRuntime
 from domain.slo import Latency
 from store.database import database_url
 from store.history import History
@@ -242,7 +243,7 @@ def _value(runtime: EngineRuntime | None, name: str) -> float | None:
 async def _show_decisions(walk: Walk) -> None:
     """Print what is new in the history, up to the first change whose outcome is not known yet."""
     try:
-        rows = await walk.history.decisions(limit=50, after_id=walk.last_decision)
+        rows = await walk.history.decisions.select(limit=50, after_id=walk.last_decision)
     except RecoverableError as error:
         walk.screen.say(f"        {error}")
         return
@@ -255,7 +256,7 @@ async def _show_decisions(walk: Walk) -> None:
 
 async def _sum_up(walk: Walk, history_file: Path, folder: Path) -> dict[str, Any]:
     await _show_decisions(walk)
-    rows = await walk.history.decisions(limit=1_000_000)
+    rows = await walk.history.decisions.select()
     applied = sum(row.decision.status is Status.APPLIED for row in rows)
     walk.screen.summary(
         {phase.value: row for phase, row in walk.measured.items()},

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from controller.cli.decisions import STYLES
+from controller.cli.decision_table import STYLES
 from domain.decision import Decision
 
 

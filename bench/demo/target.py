@@ -12,7 +12,7 @@ from pathlib import Path
 import aiohttp
 
 from bench.load import LoadError, LoadOptions, check_target, served_model
-from controller.sensors import vllm
+from controller.sensors.vllm import VllmSensor
 from domain.errors import RecoverableError
 
 LOAD_LIMIT_S = 86_400.0
@@ -58,7 +58,7 @@ async def attach(url: str, token_file: Path | None, clients: int | None) -> Targ
         )
     async with aiohttp.ClientSession() as session:
         try:
-            busy = (await vllm.scrape(session, url, 5.0)).running
+            busy = (await VllmSensor(session, url, 5.0).read()).running
         except RecoverableError as error:
             return Target(url, token_file, model.name, None, f"No load is sent: {error}.")
     if busy is None or busy > 0:

@@ -87,6 +87,10 @@ class EmulatedGpuExecutor(Executor):  # type: ignore[misc]  # vLLM is untyped he
         """The latest of those steps."""
         self.busy_s = 0.0
         """Seconds the device has been, or is known to be going to be, at work."""
+        self.computing_s = 0.0
+        """Those of them that tokens took, not reading weights or the KV cache: what a power model tells apart."""
+        self.speed = 1.0
+        """Share of its speed the device runs at; below 1 it is throttled. May be set at any time."""
 
     # -- start-up: what the engine core asks once
 
@@ -150,7 +154,8 @@ class EmulatedGpuExecutor(Executor):  # type: ignore[misc]  # vLLM is untyped he
         )
         self.steps += 1
         self.last_step = step
-        ready_at_s = self._occupy(self.gpu.step.step_s(step.tokens, step.context_tokens))
+        self.computing_s += self.gpu.step.token_s(step.tokens) / self.speed
+        ready_at_s = self._occupy(self.gpu.step.step_s(step.tokens, step.context_tokens) / self.speed)
         return DeviceFuture(output, ready_at_s, self.clock)
 
     def _occupy(self, duration_s: float) -> float:

@@ -95,9 +95,17 @@ class InProcessEngine:
         return self.core.model_executor
 
     def add_request(
-        self, request_id: str, prompt_token_ids: Iterable[int], max_tokens: int, *, priority: int = 0
+        self,
+        request_id: str,
+        prompt_token_ids: Iterable[int],
+        max_tokens: int,
+        *,
+        priority: int = 0,
+        arrived_at: float | None = None,
     ) -> None:
         """Queues a request that ends after exactly ``max_tokens`` tokens (or at the model's length).
+
+        ``arrived_at`` is the time of the day that vLLM keeps as its arrival; without it the machine's.
 
         The id must not be that of a request still in the engine or, after an abort, in a batch in flight: vLLM would
         take the old one's token for the new one's.
@@ -110,6 +118,7 @@ class InProcessEngine:
             sampling_params=_sampling_params(max_tokens),
             pooling_params=None,
             priority=priority,
+            arrival_time=arrived_at,
             block_hasher=self.core.request_block_hasher,
         )
         self.core.add_request(request)

@@ -32,9 +32,11 @@ class StepModel:
         """Seconds a step of ``tokens`` scheduled tokens takes over ``context_tokens`` cached ones; 0 without tokens."""
         if tokens == 0:
             return 0.0
-        return (
-            self.base_ms * 1e-3 + tokens * self.per_token_us * 1e-6 + context_tokens * self.per_context_token_ns * 1e-9
-        )
+        return self.base_ms * 1e-3 + self.token_s(tokens) + context_tokens * self.per_context_token_ns * 1e-9
+
+    def token_s(self, tokens: int) -> float:
+        """The part of a step that its scheduled tokens take, seconds."""
+        return tokens * self.per_token_us * 1e-6
 
 
 INSTANT = StepModel(base_ms=0.0, per_token_us=0.0, per_context_token_ns=0.0)
