@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 from domain.histogram import Histogram
-from domain.runtime import MAX_NUM_BATCHED_TOKENS, MAX_NUM_SEQS, EngineCore, EngineRuntime, Knob, Support
+from domain.knobs import MAX_NUM_BATCHED_TOKENS, MAX_NUM_SEQS
+from domain.runtime import EngineCore, EngineRuntime, Knob, Support
 from domain.slo import Latency, Slo
+from domain.snapshot import Source
 from domain.view import View
 
 ITL_SLO = Slo(Latency.ITL, percentile=95, bound_s=0.05)
@@ -34,6 +37,17 @@ def runtime(
     return EngineRuntime(boot_id, generation, "0.32.0", "0.1.0", tuple(core))
 
 
+def knob(name: str, value: float | None, startup: float | None, low: float | None, high: float | None) -> Knob:
+    """A knob that the engine carries natively."""
+    return Knob(name, value, startup, low, high, Support.NATIVE)
+
+
+def with_knobs(base: EngineRuntime, *knobs: Knob) -> EngineRuntime:
+    """The same engine with these knobs added or replaced on every core."""
+    added = {one.name: one for one in knobs}
+    return replace(base, cores=tuple(replace(core, knobs={**core.knobs, **added}) for core in base.cores))
+
+
 def samples(total: float, over: float, bound_s: float = 0.05, mean_s: float = 0.01) -> Histogram:
     """`total` samples of which `over` lie above `bound_s`."""
     return Histogram((bound_s, math.inf), (total - over, total), total * mean_s)
@@ -47,5 +61,6 @@ def view(now_s: float = 100.0, **changes: Any) -> View:
         "requests_per_s": 50.0,
         "preemptions_per_s": 0.0,
         "window_s": 3.0,
+        "ages_s": {Source.METRICS: 0.0, Source.RUNTIME: 0.0},
     }
     return View(now_s=now_s, **(values | changes))

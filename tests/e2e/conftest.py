@@ -12,7 +12,7 @@ import pytest
 from bench.demo.daemon import Daemon
 from bench.server import VllmServer
 from bench.server_options import VllmOptions
-from controller.engine_client import EngineClient
+from controller.engine.client import EngineClient
 from tests.e2e.rig import Rig
 
 LEASE_S = 4.0

@@ -17,9 +17,9 @@ import aiohttp
 from bench.demo.daemon import Daemon
 from bench.load import LoadOptions
 from bench.server import VllmServer
-from controller.engine_client import EngineClient
+from controller.engine.client import EngineClient
 from domain.errors import RecoverableError
-from domain.runtime import MAX_NUM_SEQS
+from domain.knobs import MAX_NUM_SEQS
 
 LOAD = LoadOptions(clients=64, limit_s=120)
 
@@ -57,9 +57,9 @@ class Rig:
     def authorized(self) -> dict[str, str]:
         return {"Authorization": f"Bearer {self.server.token}"}
 
-    async def complete(self) -> int:
+    async def complete(self, prompt_tokens: int = 3) -> int:
         """One short completion; the HTTP status."""
-        body = {"model": "tiny", "prompt": [9, 10, 11], "max_tokens": 4, "ignore_eos": True}
+        body = {"model": "tiny", "prompt": [*range(9, 9 + prompt_tokens)], "max_tokens": 4, "ignore_eos": True}
         async with self.session.post(f"{self.server.url}/v1/completions", json=body) as answer:
             await answer.read()
             return answer.status

@@ -8,7 +8,7 @@ import signal
 import psutil
 
 from bench.load import Load
-from domain.runtime import MAX_NUM_SEQS
+from domain.knobs import MAX_NUM_SEQS
 from tests.e2e.conftest import LEASE_S
 from tests.e2e.rig import LOAD, Rig, until
 
@@ -36,7 +36,7 @@ async def test_it_grows_under_load_and_the_history_tells_the_whole_story(rig: Ri
     await rig.daemon.stop()
     assert load.failed_total == 0
 
-    applied = [d for d in rig.decisions() if d["status"] == "applied"]
+    applied = [d for d in rig.decisions("--knob", MAX_NUM_SEQS) if d["status"] == "applied"]
     first, second = applied[0], applied[1]
     assert (first["mode"], first["old"], first["wanted"], first["observed"]) == ("static", START_UP, 8, 8)
     assert (second["mode"], second["knob"], second["old"], second["reason"]) == (

@@ -21,6 +21,10 @@ from bench.emulated_gpu.plugin_path import PLUGIN_NAME, write_plugin
 from bench.server import VllmServer
 from bench.server_options import VllmOptions
 from bench.setup import places
+from controller.engine.client import EngineClient
+from controller.engine.connections import admin_session
+from controller.sensors.engine import EngineStatsSensor
+from controller.settings import EngineSettings
 from tests.e2e.rig import Rig, until
 
 RUNTIME = "/governor/v1/runtime"
@@ -308,9 +312,13 @@ async def test_two_api_servers_converge_within_about_a_second_and_divide_the_que
     assert len({process["pid"] for engine in changed["engines"] for process in engine["api_processes"]}) == 2
     assert all([await wide.closes() for _ in range(10)])  # whichever of the two answers
 
-    connector = aiohttp.UnixConnector(str(tmp_path / "governor.sock"))
-    async with aiohttp.ClientSession(connector=connector) as session, session.get("http://x" + RUNTIME) as answer:
-        assert (await answer.json())["boot_id"] == changed["boot_id"]
+    settings = EngineSettings(admin_socket=tmp_path / "governor.sock")
+    async with admin_session(settings) as session:  # it asks for no token
+        client = EngineClient.over(session, settings)
+        assert (await client.runtime()).boot_id == changed["boot_id"]
+        stats = await EngineStatsSensor(client).read()
+        assert [core.boot_id for core in stats.cores] == changed["boot_id"].split("+")
+        assert len({core.pid for core in (await client.runtime()).cores}) == 2
 
     async def twenty_are_in() -> bool:
         engines = (await wide.runtime())["engines"]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bench.load import Load
-from domain.runtime import MAX_NUM_SEQS
+from domain.knobs import MAX_NUM_SEQS
 from tests.e2e.rig import LOAD, Rig, until
 
 RUNTIME = "/governor/v1/runtime"
