@@ -24,6 +24,7 @@ def runtime(
     boot_id: str = "boot-a",
     generation: int = 0,
     cores: int = 1,
+    budget: float = 2048,
 ) -> EngineRuntime:
     """An engine with an admission cap (None: switched off) and a token budget."""
     cap_knob = Knob(MAX_NUM_SEQS, cap, maximum, 1, maximum, Support.NATIVE)
@@ -31,7 +32,7 @@ def runtime(
         cap_knob = Knob(MAX_NUM_SEQS, None, None, None, None, Support.OFF, "custom scheduler")
     knobs = {
         MAX_NUM_SEQS: cap_knob,
-        MAX_NUM_BATCHED_TOKENS: Knob(MAX_NUM_BATCHED_TOKENS, 2048, 2048, 64, 2048, Support.NATIVE),
+        MAX_NUM_BATCHED_TOKENS: Knob(MAX_NUM_BATCHED_TOKENS, budget, 2048, 64, 2048, Support.NATIVE),
     }
     core = [EngineCore(i, boot_id, generation, running, waiting, knobs, 14.0, 0, {}) for i in range(cores)]
     return EngineRuntime(boot_id, generation, "0.32.0", "0.1.0", tuple(core))

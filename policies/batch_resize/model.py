@@ -71,10 +71,8 @@ def trim(scene: Scene, seen: Forecast | str) -> BatchResizeState:
     """
     state, now_s = scene.state, scene.view.now_s
     waited_s = aim.waited_s(state.trimmed_s, now_s)
-    at_fault = budget_at_fault(scene, seen)
-    since_s = state.budget_since_s if state.budget_since_s is not None else now_s
-    state = replace(state, trimmed_s=now_s, budget_since_s=since_s if at_fault else None)
-    if isinstance(seen, str) or scene.draining or at_fault:
+    state = replace(state, trimmed_s=now_s)
+    if isinstance(seen, str) or scene.draining or state.budget_since_s is not None:
         return state
     if seen.verdict.breached:
         waited_s = max(waited_s, scene.settings.effect_delay_s)
@@ -89,38 +87,6 @@ def trim(scene: Scene, seen: Forecast | str) -> BatchResizeState:
         may_raise=scene.cap >= seen.target and seen.target < scene.rungs[-1],
     )
     return replace(state, trim=scene.settings.model.trimmed(state.trim, pull, waited_s))
-
-
-def budget_at_fault(scene: Scene, seen: Forecast | str) -> bool:
-    """The inter-token objective breaks, and by steps with prompts in them, as far as that is known."""
-    verdict = aim.hardest(scene.verdicts)
-    if verdict is None or not verdict.breached:
-        return False
-    return scene.prompts_matter or (isinstance(seen, Forecast) and seen.budget_breaks)
-
-
-def leave_to_budget(scene: Scene, seen: Forecast | str) -> Answer | None:
-    """A breach that comes of long steps with prompts in them is the token budget's to end, for some time."""
-    since_s = scene.state.budget_since_s
-    others = [v for v in scene.inference_breaches if v.slo.latency is not Latency.ITL]
-    if since_s is None or others or scene.draining:
-        return None
-    if isinstance(seen, Forecast) and seen.target < scene.cap:
-        return None
-    waited_s = scene.view.now_s - since_s
-    if waited_s >= scene.settings.model.budget_first_s:
-        return None
-    if isinstance(seen, Forecast):
-        steps = f"steps as full as the token budget allows take {(seen.full_step_s or 0.0) * 1e3:.3g} ms"
-    else:
-        tokens = (scene.view.batch_utilization_ratio or 0.0) * (scene.budget_tokens or 0.0)
-        steps = f"a step holds {tokens:.0f} tokens of {scene.busiest} requests, so prompts make it long"
-    verdict = aim.hardest(scene.verdicts)
-    why = (
-        f"{'' if verdict is None else verdict.describe() + ', and '}{steps}: "
-        f"for {waited_s:.0f} s it has been the budget that is to be cut, not the cap"
-    )
-    return Answer(scene.cap, Reason.HOLD_BUDGET_FIRST, f"Holding {scene.cap:.0f}: {why}.")
 
 
 def cut(scene: Scene, seen: Forecast) -> Answer | None:

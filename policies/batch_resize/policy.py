@@ -12,7 +12,7 @@ from domain.knobs import MAX_NUM_SEQS
 from domain.runtime import EngineRuntime, Knob
 from domain.view import View
 from policies import idle, profiles, trend
-from policies.batch_resize import growth, model, rules, seed
+from policies.batch_resize import budget_first, growth, model, rules, seed
 from policies.batch_resize.model import Forecast
 from policies.batch_resize.scene import Answer, Scene, ladder_of
 from policies.batch_resize.settings import BatchResizeSettings
@@ -50,6 +50,7 @@ class BatchResize:
             answer = seed.decide(scene)
             return scene.state, (self._propose(answer, _evidence(scene) | {"algorithm": "seed"}),)
         seen = model.forecast(scene) if self.settings.algorithm != "rules" else "the algorithm is set to rules"
+        scene = replace(scene, state=budget_first.follow(scene, seen))
         scene = replace(scene, state=model.trim(scene, seen))
         state, answer = self._answer(scene, seen)
         if answer.reason in (Reason.SHRINK_INFERENCE_SLO, Reason.SHRINK_PREEMPTING):
@@ -67,7 +68,7 @@ class BatchResize:
 
     def _answer(self, scene: Scene, seen: Forecast | str) -> tuple[BatchResizeState, Answer]:
         """The first that has something to say: a cut, the starting point, a cut that the model foresees, a raise."""
-        tightened = model.leave_to_budget(scene, seen) or rules.tighten(scene) or _start(scene)
+        tightened = budget_first.leave(scene, seen) or rules.tighten(scene) or _start(scene)
         if tightened is None and isinstance(seen, Forecast):
             tightened = model.cut(scene, seen)
         now = rules.recommend(scene) if isinstance(seen, str) else model.recommend(scene, seen)

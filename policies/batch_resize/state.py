@@ -1,12 +1,13 @@
 """What batch_resize carries from one view to the next.
 
-Belongs here: the state, and what is noticed of the cap whoever moved it. Never: what is wanted of it.
+Belongs here: the state, and what is noticed of the cap and the budget whoever moved them. Never: what is wanted of it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from domain.knobs import MAX_NUM_BATCHED_TOKENS
 from domain.view import View
 from policies.batch_resize.settings import BatchResizeSettings
 from policies.idle import idle
@@ -43,7 +44,11 @@ class BatchResizeState:
     """In force; None: the one that was set."""
     growth_changed_s: float | None = None
     budget_since_s: float | None = None
-    """Since when the token budget has been breaking the inter-token objective, not the cap."""
+    """Since when a breach of the inter-token objective has been left to the token budget."""
+    budget: float | None = None
+    budget_moved_s: float | None = None
+    budget_stuck: bool = False
+    """It stood still through such a breach: not waited for again until it moves."""
     trim: float = 0.0
     """The slow integrator of `model`: by which part its aim is moved."""
     trimmed_s: float | None = None
@@ -64,13 +69,22 @@ def observe(state: BatchResizeState, settings: BatchResizeSettings, view: View, 
     boot_id = view.runtime.boot_id if view.runtime is not None else state.boot_id
     if state.boot_id != boot_id or state.cap is None:
         fresh = BatchResizeState(boot_id=boot_id, met_s=None if idle(view) else view.now_s, cap=cap)
-        return replace(fresh, memory_ratio=view.gpu_memory_usage_ratio)
+        return replace(_follow_budget(fresh, view), memory_ratio=view.gpu_memory_usage_ratio)
     if state.met_s is None and not idle(view):
         state = replace(state, met_s=view.now_s)
     if state.cap != cap:
         state = _changed(state, settings, view.now_s, cap)
+    state = _follow_budget(state, view)
     memory = view.gpu_memory_usage_ratio
     return state if memory is None else replace(state, memory_ratio=memory)
+
+
+def _follow_budget(state: BatchResizeState, view: View) -> BatchResizeState:
+    knob = view.runtime.knob(MAX_NUM_BATCHED_TOKENS) if view.runtime is not None else None
+    if knob is None or knob.value is None or knob.value == state.budget:
+        return state
+    moved_s = None if state.budget is None else view.now_s
+    return replace(state, budget=knob.value, budget_moved_s=moved_s, budget_stuck=False)
 
 
 def _changed(state: BatchResizeState, settings: BatchResizeSettings, now_s: float, cap: float) -> BatchResizeState:

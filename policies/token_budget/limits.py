@@ -5,6 +5,7 @@ Both go down at once and come back step by step. Belongs here: those two limits.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from policies.token_budget.scene import Scene, Target
@@ -47,8 +48,8 @@ def after_breach(scene: Scene, by_model: bool) -> TokenBudgetState:
     if verdict is not None and verdict.breached and scene.prompts_matter:
         if min(scene.since_change_s, s.effect_delay_s if since_s is None else since_s) < s.effect_delay_s:
             return state
-        limit = scene.rung(min(scene.now * s.shrink_factor, scene.now - s.step_tokens))
-        return replace(state, slo_limit=limit, slo_moved_s=now_s)
+        less = min(scene.now * s.shrink_factor, scene.now - s.step_tokens, _bounding(scene))
+        return replace(state, slo_limit=scene.rung(less), slo_moved_s=now_s)
     if state.slo_limit is None or since_s is None or since_s < s.recover_after_s:
         return state
     if verdict is not None and not (scene.well_measured and verdict.excess <= s.slo_margin_ratio):
@@ -57,6 +58,12 @@ def after_breach(scene: Scene, by_model: bool) -> TokenBudgetState:
     if limit >= scene.ceiling:
         return replace(state, slo_limit=None, slo_moved_s=None)
     return replace(state, slo_limit=limit, slo_moved_s=now_s)
+
+
+def _bounding(scene: Scene) -> float:
+    """The budget from where less begins to cost: far over what steps hold it bounds only the longest of them."""
+    used = scene.view.batch_utilization_ratio
+    return math.inf if used is None else scene.settings.room_for_steps * used * scene.now
 
 
 def under(scene: Scene, target: Target) -> Target:

@@ -77,6 +77,9 @@ class TokenBudgetSettings(PolicySettings):
     shrink_factor: float = Field(
         default=0.85, ge=0.5, le=0.95, description="without the model, when the inter-token objective is broken"
     )
+    room_for_steps: float = Field(
+        default=4.0, ge=1.0, description="and at once to this many times what an average step holds, where that is less"
+    )
     refuted_s: float = Field(
         default=60.0, ge=0.0, description="how long a budget that missed the objective is avoided, doubled each time"
     )

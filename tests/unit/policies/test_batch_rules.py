@@ -25,8 +25,8 @@ def play(seen: list[View], policy: BatchResize = POLICY) -> tuple[BatchResizeSta
     return state, made
 
 
-def busy(now_s: float, cap: int, maximum: float = 64, **changes: Any) -> View:
-    return view(now_s, runtime=runtime(cap=cap, running=cap, maximum=maximum), **changes)
+def busy(now_s: float, cap: int, maximum: float = 64, budget: float = 2048, **changes: Any) -> View:
+    return view(now_s, runtime=runtime(cap=cap, running=cap, maximum=maximum, budget=budget), **changes)
 
 
 def test_requests_that_are_held_or_deferred_are_no_demand() -> None:
@@ -207,16 +207,31 @@ def test_a_setting_out_of_its_bounds_is_refused(bad: dict[str, float]) -> None:
         BatchResizeSettings(**bad)
 
 
-def test_a_breach_of_steps_that_hold_prompts_is_left_to_the_budget_for_a_time_and_no_longer() -> None:
+def breaking(now_s: float, used: float | None = 0.5, budget: int = 2048) -> View:
+    """Inter-token latency breaks its objective while steps hold `used` of the token budget."""
+    itl = {Latency.ITL: samples(400, 200)}
+    return busy(now_s, 32, budget=budget, slos=(ITL_SLO,), latencies=itl, batch_utilization_ratio=used)
+
+
+def test_a_breach_of_steps_that_hold_prompts_is_left_to_a_moving_budget_for_a_time_and_no_longer() -> None:
     """Without a model too: a smaller batch does not shorten a step that a prompt makes long."""
-
-    def breaking(now_s: float, used: float | None) -> View:
-        itl = {Latency.ITL: samples(400, 200)}
-        return busy(now_s, 32, slos=(ITL_SLO,), latencies=itl, batch_utilization_ratio=used)
-
-    _, made = play([breaking(float(second), used=0.5) for second in range(21)])
+    _, made = play([breaking(float(second), budget=2048 - 64 * (second // 4)) for second in range(21)])
     assert [p.reason for p in made] == [Reason.HOLD_BUDGET_FIRST] * 20 + [Reason.SHRINK_INFERENCE_SLO]
     assert "a step holds 1024 tokens of 32 requests" in made[0].sentence
     for used in (None, 32 / 2048):
         _, (alone,) = play([breaking(0.0, used)])
         assert alone.reason is Reason.SHRINK_INFERENCE_SLO, "unknown, or decodes alone: the cap is what is too high"
+
+
+def test_a_budget_that_stands_still_is_waited_for_once_until_it_moves() -> None:
+    """At its floor, pinned, or steered by nobody: the cap is what is left to cut."""
+    quiet = [busy(8.0, 32, slos=(ITL_SLO,), latencies={Latency.ITL: samples(400, 0)})]
+    _, made = play(
+        [breaking(float(second)) for second in range(8)]
+        + quiet
+        + [breaking(9.0), breaking(10.0, budget=1024), breaking(11.0, budget=1024)]
+    )
+    reasons = [p.reason for p in made]
+    left, cut = Reason.HOLD_BUDGET_FIRST, Reason.SHRINK_INFERENCE_SLO
+    assert reasons[:8] == [left] * 6 + [cut] * 2
+    assert reasons[9:] == [cut, left, left]

@@ -302,6 +302,16 @@ def test_without_a_trusted_model_a_broken_objective_lowers_the_budget_and_lets_i
     assert (back.wanted, back.reason) == (4096, Reason.RECOVER_STEP)
 
 
+@pytest.mark.parametrize(("used_tokens", "then"), [(None, 3456), (1200, 3456), (700, 2784), (300, 2048)])
+def test_without_a_model_a_budget_far_over_what_steps_hold_first_goes_to_where_it_bounds_them(
+    used_tokens: float | None, then: float
+) -> None:
+    """A smaller budget that no step fills changes nothing; one cut keeps half all the same."""
+    used = None if used_tokens is None else used_tokens / 4096
+    cut = budget_of(modelled(0.0, 4096, over=0.3, capacity=None, batch_utilization_ratio=used))
+    assert (cut.wanted, cut.reason) == (then, Reason.SHRINK_INFERENCE_SLO)
+
+
 def test_steps_of_decodes_alone_are_not_made_shorter_by_a_smaller_budget() -> None:
     broken = modelled(0.0, 4096, over=0.3, capacity=None, batch_utilization_ratio=8.0 / 4096)
     assert budget_of(broken).wanted == 4096
