@@ -35,7 +35,7 @@ class ModelSettings(AimSettings):
         default=20.0, ge=0.0, description="how long a breach that the token budget makes is left to the budget"
     )
     budget_still_s: float = Field(
-        default=6.0, ge=0.0, description="and no longer once the budget has stood still for so long meanwhile"
+        default=6.0, ge=0.0, description="and no longer where the budget stands still, or no model says whose it is"
     )
 
 

@@ -213,14 +213,21 @@ def breaking(now_s: float, used: float | None = 0.5, budget: int = 2048) -> View
     return busy(now_s, 32, budget=budget, slos=(ITL_SLO,), latencies=itl, batch_utilization_ratio=used)
 
 
-def test_a_breach_of_steps_that_hold_prompts_is_left_to_a_moving_budget_for_a_time_and_no_longer() -> None:
-    """Without a model too: a smaller batch does not shorten a step that a prompt makes long."""
-    _, made = play([breaking(float(second), budget=2048 - 64 * (second // 4)) for second in range(21)])
-    assert [p.reason for p in made] == [Reason.HOLD_BUDGET_FIRST] * 20 + [Reason.SHRINK_INFERENCE_SLO]
+def test_a_breach_of_steps_that_hold_prompts_is_left_to_the_budget_for_a_time_and_no_longer() -> None:
+    """Without a model too, though shorter: who knows whether it is the prompts or the many?"""
+    _, made = play([breaking(float(second), budget=2048 - 64 * (second // 4)) for second in range(7)])
+    assert [p.reason for p in made] == [Reason.HOLD_BUDGET_FIRST] * 6 + [Reason.SHRINK_INFERENCE_SLO]
     assert "a step holds 1024 tokens of 32 requests" in made[0].sentence
     for used in (None, 32 / 2048):
         _, (alone,) = play([breaking(0.0, used)])
         assert alone.reason is Reason.SHRINK_INFERENCE_SLO, "unknown, or decodes alone: the cap is what is too high"
+
+
+def test_a_moment_without_measurements_does_not_begin_the_wait_for_the_budget_anew() -> None:
+    """Each cut of the budget opens such a moment, so the wait would never end."""
+    blind = busy(2.0, 32, budget=1024, slos=(ITL_SLO,), latencies={})
+    _, made = play([breaking(0.0), breaking(1.0), blind, *(breaking(float(s), budget=1024) for s in range(3, 8))])
+    assert [p.reason for p in made[5:]] == [Reason.HOLD_BUDGET_FIRST] + [Reason.SHRINK_INFERENCE_SLO] * 2
 
 
 def test_a_budget_that_stands_still_is_waited_for_once_until_it_moves() -> None:
