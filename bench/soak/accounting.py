@@ -97,11 +97,13 @@ def limits_in_force(
         if decision.knob != MAX_NUM_QUEUED_REQS or decision.status is not Status.APPLIED:
             continue
         at_s = monotonic_of(decision)
-        if decision.observed is not None and math.isfinite(decision.observed):
-            since_s = at_s if since_s is None else since_s
-        elif since_s is not None:
-            spans.append((since_s, at_s + RELEASE_GRACE_S))
+        limited = decision.observed is not None and math.isfinite(decision.observed)
+        stopped_s = None if since_s is None else min((s for s in ended_s if since_s <= s <= at_s), default=None)
+        if since_s is not None and (stopped_s is not None or not limited):
+            spans.append((since_s, at_s + RELEASE_GRACE_S if stopped_s is None else stopped_s))
             since_s = None
+        if limited and since_s is None:
+            since_s = at_s
     if since_s is not None:
-        spans.append((since_s, math.inf))
-    return [(begin, min([end, *(s for s in ended_s if s >= begin)])) for begin, end in spans]
+        spans.append((since_s, min((s for s in ended_s if s >= since_s), default=math.inf)))
+    return spans

@@ -91,7 +91,13 @@ def test_a_limit_is_in_force_from_its_change_to_its_release() -> None:
     ]
     grace_s = accounting.RELEASE_GRACE_S
     assert limits_in_force(decisions, [], seconds) == [(10.0, 20.0 + grace_s), (50.0, math.inf)]
-    assert limits_in_force(decisions, [12.0, 60.0], seconds) == [(10.0, 12.0), (50.0, 60.0)]
+    set_anew = (15.0, 20.0 + grace_s)
+    assert limits_in_force(decisions, [12.0, 60.0], seconds) == [(10.0, 12.0), set_anew, (50.0, 60.0)]
+
+
+def test_a_limit_that_is_set_anew_after_a_restart_is_in_force_again_though_the_first_was_never_let_go() -> None:
+    decisions = [change(at_s, NO_LIMIT, 36, MAX_NUM_QUEUED_REQS) for at_s in (10.0, 50.0, 55.0)]
+    assert limits_in_force(decisions, [30.0], seconds) == [(10.0, 30.0), (50.0, math.inf)]
 
 
 def test_the_rate_counts_good_answers_of_whole_seconds() -> None:
