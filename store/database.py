@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import os
 import re
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,10 @@ BACKENDS = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+asyncpg"}
 BEGIN = "sqlite_begin"
 """Execution option: the statement that begins a SQLite transaction; empty: none, each statement is its own."""
 SQLITE_PAGE_BYTES = 4096
+READERS_CACHE = "cache_size=-16384"
+"""16 MiB for one that only reads, a command: a year is then added up without temporary files on the disk."""
+FILE_MODE = 0o640
+"""Of a new SQLite file, less the umask: addresses, labels and who did what are no business of every user."""
 MB = 1024 * 1024
 """As the settings count."""
 CONNECT_TIMEOUT_S = 5.0
@@ -92,7 +97,7 @@ def create(url: str, limits: Limits, *, to_read: bool = False) -> AsyncEngine:
     def connected(connection: Any, _record: Any) -> None:
         connection.isolation_level = None  # or the driver would begin transactions of its own, at the first write
         cursor = connection.cursor()
-        for pragma in _pragmas(limits):
+        for pragma in (*_pragmas(limits), *([READERS_CACHE] if to_read else [])):
             cursor.execute(f"PRAGMA {pragma}")
         cursor.close()
 
@@ -235,7 +240,7 @@ async def migrate(engine: AsyncEngine) -> bool:
     was_empty = False
     try:
         if path is not None:
-            await asyncio.to_thread(path.parent.mkdir, parents=True, exist_ok=True)
+            await asyncio.to_thread(_make, path)
             await _use_wal(engine)
         if not await _is_current(engine):
             async with engine.begin() as connection:
@@ -250,6 +255,13 @@ async def migrate(engine: AsyncEngine) -> bool:
         why = problem or f"cannot open the history at {where(engine)}: {_remedy(error, path)}"
         raise HistoryUnavailable(why) from error
     return was_empty
+
+
+def _make(path: Path) -> None:
+    """Where there is none: SQLite would let everybody read it, and gives the files beside it the same rights."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE))
 
 
 async def _is_current(engine: AsyncEngine) -> bool:

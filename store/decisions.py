@@ -163,12 +163,13 @@ def _conditions(which: Which, at: SQLColumnExpression[datetime]) -> list[ColumnE
     found = [
         column == value
         for column, value in (
-            (DecisionRow.node, which.get("node")),
-            (DecisionRow.knob, which.get("knob")),
-            (DecisionRow.policy, which.get("policy")),
-            (DecisionRow.reason, which.get("reason")),
-            (DecisionRow.status, which.get("status")),
+            # SQLite looks in this order: what few rows have comes first, what all of them may have last.
             (DecisionRow.verdict, which.get("verdict")),
+            (DecisionRow.status, which.get("status")),
+            (DecisionRow.reason, which.get("reason")),
+            (DecisionRow.policy, which.get("policy")),
+            (DecisionRow.knob, which.get("knob")),
+            (DecisionRow.node, which.get("node")),
         )
         if value is not None
     ]

@@ -13,11 +13,22 @@ from datetime import datetime, timedelta
 from functools import reduce
 from typing import Any
 
-from sqlalchemy import ColumnElement, Executable, Table, case, delete, func, select
+from sqlalchemy import (
+    ColumnElement,
+    Executable,
+    SQLColumnExpression,
+    Table,
+    case,
+    delete,
+    func,
+    literal_column,
+    select,
+)
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.ledger import FIGURES, TIMES, EnergySource, LedgerEntry, add_up
 from domain.stretch import DAY_S, HOUR_S, MINUTE_S, begin
+from store.columns import UtcDateTime
 from store.database import Database
 from store.inserting import insert_into
 from store.models import Base, LedgerRow
@@ -144,7 +155,10 @@ class Ledger:
     ) -> list[tuple[Mapping[str, float | None], float]]:
         """Each setting with the seconds that were measured under it, the longest first; an empty one: not known."""
         seconds = func.sum(LedgerRow.seconds)
-        query = select(LedgerRow.setting_key, seconds).where(*_within(since, until, node))
+        # SQLite would find the span by its index and sort its rows by setting; another index has them sorted.
+        sqlite = self._database.engine.dialect.name == "sqlite"
+        at = literal_column("+ledger.at", UtcDateTime()) if sqlite else LedgerRow.at
+        query = select(LedgerRow.setting_key, seconds).where(*_within(since, until, node, at))
         query = query.group_by(LedgerRow.setting_key).order_by(seconds.desc(), LedgerRow.setting_key)
         async with self._database.reading() as session:
             return [(json.loads(key), float(total)) for key, total in await session.execute(query)]
@@ -165,8 +179,10 @@ class Ledger:
         return max(ends, default=None)
 
 
-def _within(since: datetime, until: datetime, node: str | None) -> list[ColumnElement[bool]]:
-    found = [LedgerRow.at >= since, LedgerRow.at < until]
+def _within(
+    since: datetime, until: datetime, node: str | None, at: SQLColumnExpression[datetime] = LedgerRow.at
+) -> list[ColumnElement[bool]]:
+    found = [at >= since, at < until]
     return found if node is None else [*found, LedgerRow.node == node]
 
 

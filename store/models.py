@@ -22,6 +22,7 @@ from sqlalchemy import (
     String,
     Text,
     UniqueConstraint,
+    text,
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
@@ -40,6 +41,7 @@ NUMBER = BigInteger().with_variant(Integer, "sqlite")
 """Of rows that come each second: a fleet of a hundred would count past 2^31 within the year."""
 NODE = Words(255)
 """`store.node` of the daemon that wrote the row; empty in rows from before there was one."""
+NOTED = text("note IS NOT NULL")
 ONCE: dict[str, Any] = {"sqlite_autoincrement": True}
 """The number of a row that is gone is never given again, as PostgreSQL has it: people and marks go by it."""
 
@@ -168,6 +170,9 @@ class LedgerRow(Base):
         UniqueConstraint("node", "resolution_s", "at", "setting_key", "energy_source", name="uq_ledger"),
         Index("ix_ledger_at", "at"),
         Index("ix_ledger_run", "run_id"),
+        # How long each setting was in force, and the rows of one, without reading the others.
+        Index("ix_ledger_setting", "setting_key", "at", "node", "seconds"),
+        Index("ix_ledger_note", "at", sqlite_where=NOTED, postgresql_where=NOTED),
     )
 
     id: Mapped[int] = mapped_column(primary_key=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import json
 import sys
 import tempfile
@@ -81,6 +82,8 @@ def _run(path: Path, part: float, writing_s: float) -> dict[str, object]:
     with _told("asking"):
         result |= summary.of_queries(time_all(path, year, TIMES))
     ticks = Ticks(year)
+    gc.collect()
+    gc.freeze()  # as the daemon does once it has started
     with _told("handing over at 100 x") as told:
         found = asyncio.run(hand_over(path, ticks, writing_s, OFFERED_X, lambda said: told(0, said)))
         result |= summary.of_hand_over(found)

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from bench.store.fill import NODE
 from bench.store.ticks import Ticks
 from store.database import database_url
-from store.pending import Importance, Pending
+from store.pending import Importance, Pending, Receipt, Write
 from store.writer import QUEUE, Writer
 
 BACKLOG = 2_000
@@ -42,18 +41,14 @@ class HandedOver:
 
     ticks_per_s: float
     wall_ms: list[float] = field(default_factory=list)
-    """In the tick's thread, from calling the writer to having its answer; of a commit without what it awaits."""
+    """Handing over all that a tick has, the intent of a change too."""
     cpu_ms: list[float] = field(default_factory=list)
-    """CPU time of that thread in them."""
-    put_ms: list[float] = field(default_factory=list)
-    """Of `wall_ms`, what is not of a commit."""
-    commit_own_ms: list[float] = field(default_factory=list)
-    """Of `wall_ms`, what a commit took of the thread, one entry a change."""
+    """CPU time of the tick's thread in them."""
     nobody_ms: list[float] = field(default_factory=list)
     """The same calls before a writer ran: what the machine makes of them."""
-    commit_ms: list[float] = field(default_factory=list)
-    """How long a change waits for its intent to be on disk."""
-    late_commits: int = 0
+    intent_ms: list[float] = field(default_factory=list)
+    """How long a change waits, as it must, for its intent to be on disk, one entry a change."""
+    late_intents: int = 0
     pending: int = 0
     """The most that waited at once."""
     oldest_wait_s: float = 0.0
@@ -112,20 +107,22 @@ def _look(found: HandedOver, writer: Writer) -> None:
 
 async def _tick(found: HandedOver, writer: Writer, ticks: Ticks) -> None:
     intent, writes = ticks.next()
-    wall_s = cpu_s = 0.0
+    wall_ms = cpu_ms = 0.0
     if intent is not None:
+        (receipt,), wall_ms, cpu_ms = _put(writer, [intent])
         began_s = time.perf_counter()
-        timed = Timed(writer.commit(intent, COMMIT_TIMEOUT_S))
-        found.late_commits += not await timed
-        found.commit_ms.append((time.perf_counter() - began_s) * 1e3)
-        wall_s, cpu_s = timed.wall_s, timed.cpu_s
-        found.commit_own_ms.append(wall_s * 1e3)
+        found.late_intents += not await writer.settled(receipt, COMMIT_TIMEOUT_S)
+        found.intent_ms.append((time.perf_counter() - began_s) * 1e3)
+    _, more_wall_ms, more_cpu_ms = _put(writer, writes)
+    found.wall_ms.append(wall_ms + more_wall_ms)
+    found.cpu_ms.append(cpu_ms + more_cpu_ms)
+
+
+def _put(writer: Writer, writes: Sequence[Write]) -> tuple[list[Receipt], float, float]:
+    """The receipts, and the milliseconds by the clock and by the CPU."""
     began_s, began_cpu_s = time.perf_counter(), time.thread_time()
-    for write in writes:
-        writer.put(write)
-    found.put_ms.append((time.perf_counter() - began_s) * 1e3)
-    found.wall_ms.append(wall_s * 1e3 + found.put_ms[-1])
-    found.cpu_ms.append((cpu_s + time.thread_time() - began_cpu_s) * 1e3)
+    receipts = [writer.put(write) for write in writes]
+    return receipts, (time.perf_counter() - began_s) * 1e3, (time.thread_time() - began_cpu_s) * 1e3
 
 
 async def _to_nobody(found: HandedOver, ticks: Ticks, seconds: float) -> None:
@@ -139,25 +136,3 @@ async def _to_nobody(found: HandedOver, ticks: Ticks, seconds: float) -> None:
         nobody.take(QUEUE, Importance.READING)
         nobody.done()
         await asyncio.sleep(1 / found.ticks_per_s)
-
-
-class Timed:
-    """Awaits something and adds up how long it kept this thread, what it waited for left out."""
-
-    def __init__(self, inner: Awaitable[bool]) -> None:
-        self._inner = inner
-        self.wall_s = self.cpu_s = 0.0
-
-    def __await__(self) -> Generator[Any, Any, bool]:
-        steps = self._inner.__await__()
-        answer: Any = None
-        while True:
-            began_s, began_cpu_s = time.perf_counter(), time.thread_time()
-            try:
-                waited_for = steps.send(answer)
-            except StopIteration as end:
-                return bool(end.value)
-            finally:
-                self.wall_s += time.perf_counter() - began_s
-                self.cpu_s += time.thread_time() - began_cpu_s
-            answer = yield waited_for

@@ -21,11 +21,11 @@ async def check(
     """Called where nothing was found, since looking for names takes as long as looking for rows. Raises SettingsError
     at one that no row has.
     """
-    if node is not None:
+    if node is not None and node not in await history.runs.nodes():
         known(node, "--node", await _nodes(history))
-    if knob is not None:
+    if knob is not None and knob not in TRAITS:
         known(knob, "--knob", {*TRAITS, *await history.decisions.words("knob")})
-    if policy is not None:
+    if policy is not None and await history.decisions.next(policy=policy) is None:
         known(policy, "--policy", await history.decisions.words("policy"))
 
 

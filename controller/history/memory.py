@@ -1,4 +1,4 @@
-"""A few values by name that outlive the daemon, as the daemon's thread sees them.
+"""A few values by name that outlive the daemon, as the daemon's thread sees them, and waiting for what was handed over.
 
 Belongs here: what was handed over and what the history holds, as one. Never: what a value means, SQL (store/kept.py).
 """
@@ -31,7 +31,11 @@ class Memory:
     async def put_now(self, name: str, at: datetime, value: Mapping[str, Any] | None) -> None:
         """As `put`, and wait until it is on disk, or a while."""
         self.put(name, at, value)
-        await self._writer.settled(self._receipts[name], self.timeout_s)
+        await self.settled(self._receipts[name])
+
+    async def settled(self, receipt: Receipt) -> bool:
+        """Wait until that is on disk, or a while; whether it is."""
+        return await self._writer.settled(receipt, self.timeout_s)
 
     async def get(self, name: str) -> Mapping[str, Any] | None:
         """The value that was put last, None when there is none. Raises HistoryUnavailable while that is not known."""

@@ -46,7 +46,7 @@ class Operations:
         self.history = history
         self._where = history.where  # looks at the disk, which may hang
         self.events = Events()
-        self.audit = Audit(keep, self.events, loop.clock)
+        self.audit = Audit(keep, loop.memory.settled, self.events, loop.clock)
         self.run_time = RunTime(loop.memory, loop.settings)
         self.signals = Signals(loop)
         self.knobs = Knobs(loop, self.audit)

@@ -1,12 +1,12 @@
-"""Every change that an operator asks for goes into the audit, whatever came of it.
+"""Every change that an operator asks for goes into the audit, whatever came of it; it is answered once it is on disk.
 
-Belongs here: who asks, making the entry, reading entries back. Never: keeping them (store/audit.py), who may ask.
+Belongs here: who asks, making the entry, waiting for it. Never: keeping entries (store/audit.py), who may ask.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -18,9 +18,12 @@ from controller.operations.events import EventKind, Events
 from controller.operations.plain import plain
 from domain.audit import Action
 from domain.errors import GovernorError
+from store.pending import Receipt
 
-Keep = Callable[[Action], object]
-"""Takes an entry and does not wait for the disk."""
+Keep = Callable[[Action], Receipt]
+"""Hands an entry to the history's writer, and does not wait for the disk."""
+Settled = Callable[[Receipt], Awaitable[object]]
+"""Waits for the disk, at most as long as an answer may."""
 
 
 def _some_id() -> str:
@@ -39,8 +42,11 @@ class Caller:
 class Audit:
     """One for the daemon's life."""
 
-    def __init__(self, keep: Keep, events: Events, clock: Callable[[], system_clock.Now] = system_clock.now) -> None:
+    def __init__(
+        self, keep: Keep, settled: Settled, events: Events, clock: Callable[[], system_clock.Now] = system_clock.now
+    ) -> None:
         self._keep = keep
+        self._settled = settled
         self._events = events
         self._clock = clock
 
@@ -50,14 +56,17 @@ class Audit:
     ) -> AsyncIterator[None]:
         """Around a change: `ok`, or the sentence of what it raised, is written at its end; the error goes on.
 
+        The entry comes after all else that the change handed over, so that all of it is on disk when this is left: what
+        was answered outlives the daemon. A history that is broken or slow, which the loop says, is not waited for long.
+
         `action` is a word or two, as `knobs.set`; `target` what it is done to; `detail` what was asked for.
         """
-        at, result = self._clock().wall, "failed"
+        at, result, answered = self._clock().wall, "failed", True
         try:
             yield
             result = "ok"
         except asyncio.CancelledError:
-            result = "not answered: the caller went away, or the daemon ended"
+            result, answered = "not answered: the caller went away, or the daemon ended", False
             raise
         except GovernorError as error:
             result = str(error)
@@ -67,11 +76,13 @@ class Audit:
             raise
         finally:
             # What was asked for may hold what no database and no listener can read.
-            self.note(Action(at, who.actor, action, target, result, plain(detail or {}), who.request_id))
+            receipt = self.note(Action(at, who.actor, action, target, result, plain(detail or {}), who.request_id))
+            if answered:
+                await self._settled(receipt)
 
-    def note(self, action: Action) -> None:
-        """An entry that was made elsewhere."""
-        self._keep(action)
+    def note(self, action: Action) -> Receipt:
+        """An entry that was made elsewhere; the disk is not waited for."""
+        receipt = self._keep(action)
         self._events.publish(
             EventKind.ACTION,
             {
@@ -84,6 +95,7 @@ class Audit:
                 "request_id": action.request_id,
             },
         )
+        return receipt
 
 
 @dataclass(frozen=True, slots=True)

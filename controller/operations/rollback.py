@@ -103,6 +103,7 @@ class RollbackSwitch:
             if (other := steered_by_another(self._loop)) is not None:
                 raise Refused(Kind.CONFLICT, "roll back", other.reason, other.remedy)
             await self._loop.roll_back()
+            await self._loop.tick()  # sees the values
         return self.now()
 
     async def undo(self, who: Caller, comment: str = "") -> RollbackNow:

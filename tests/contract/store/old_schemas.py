@@ -54,6 +54,8 @@ def _copy(connection: Connection, file: Path) -> None:
             if table.name == "alembic_version":
                 continue
             rows = [_zoned(row._mapping) for row in old.execute(select(source.tables[table.name]))]
+            if not rows:
+                continue
             connection.execute(table.insert(), rows)
             if "id" in table.c:  # as if the rows had been numbered there
                 last = connection.scalar(select(func.max(table.c.id)))

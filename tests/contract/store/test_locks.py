@@ -6,7 +6,6 @@ import asyncio
 import sqlite3
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -58,11 +57,9 @@ async def test_a_writer_takes_the_lock_before_it_reads_not_when_it_writes(on_fil
     path = sqlite_path(on_file.url)
     assert path is not None
     with held(path, "BEGIN IMMEDIATE"):
-        began_s = time.monotonic()
         with pytest.raises(HistoryUnavailable, match="database is locked") as caught:
             async with on_file.database.transaction() as session:
                 await session.get(KeptRow, ("gpu1", "one"))
-        assert 0.1 <= time.monotonic() - began_s < 2
         assert classify(caught.value) is Trouble.LOCKED
     await on_file.decisions.add(None, [decision()])
 

@@ -61,7 +61,7 @@ def expected(revision: str) -> list[Decision]:
     hold = replace(
         first, status=Status.HOLD, reason=Reason.HOLD_STEADY, wanted=8, requested=None, evidence={}, guards=()
     )
-    return [
+    found = [
         replace(
             first, status=Status.APPLIED, observed=16, node="gpu1", boot_id="boot-a",
             outcome=None if revision == "0001" else OUTCOME,
@@ -73,6 +73,9 @@ def expected(revision: str) -> list[Decision]:
         ),
         replace(first, at=AT + timedelta(seconds=3)),
     ]  # fmt: skip
+    if revision < "0003":
+        return found
+    return [replace(one, uid=f"{number:032x}") for number, one in enumerate(found, 1)]
 
 
 async def test_a_new_database_is_made_as_the_migrations_would_make_it(new_database_urls: tuple[str, str]) -> None:
@@ -113,8 +116,11 @@ async def test_every_row_of_a_released_version_reads_back(
         assert found[1].envelope == {"max_num_seqs": 64, "max_num_batched_tokens": 2048}
 
 
-async def test_outcomes_recordings_and_kept_values_come_along(database_at: str, opened: Opened, tmp_path: Path) -> None:
-    await put(database_at, "0002", tmp_path)
+@pytest.mark.parametrize("revision", ["0002", "0003"])
+async def test_outcomes_recordings_and_kept_values_come_along(
+    database_at: str, opened: Opened, revision: str, tmp_path: Path
+) -> None:
+    await put(database_at, revision, tmp_path)
     history = await opened("gpu1")
     assert [row.id for row in await history.decisions.select(verdict=Verdict.WORSE)] == [1]
     body = bytes(range(0, 256, 17))
@@ -125,6 +131,26 @@ async def test_outcomes_recordings_and_kept_values_come_along(database_at: str, 
     assert await history.kept.get("rollback") == {"max_num_seqs": 8.0, "none": None}
     await history.kept.put("rollback", AT, {"max_num_seqs": 4.0})
     assert await history.kept.get("rollback") == {"max_num_seqs": 4.0}
+
+
+async def test_readings_figures_alerts_and_actions_come_along(database_at: str, opened: Opened, tmp_path: Path) -> None:
+    await put(database_at, "0003", tmp_path)
+    history = await opened("gpu1")
+    always = (AT - timedelta(days=1), AT + timedelta(days=1))
+    assert [one.means["running"] for one in await history.readings.span(*always)] == [3.0, 3.0]
+    noted = "a counter began anew"
+    assert await history.ledger.entries(*always) == [
+        entry(node="gpu1"),
+        entry(node="gpu2", note=noted),
+        entry(1, node="gpu1", setting={"max_num_seqs": 8.0}),
+    ]
+    assert [note.text for note in await history.ledger.notes(*always)] == [noted]
+    assert await history.ledger.time_by_setting(*always) == [(entry().setting, 120.0), ({"max_num_seqs": 8.0}, 60.0)]
+    assert [(one.actor, one.result, one.detail) for one in await history.audit.actions()] == [
+        ("ada", "ok", {"comment": "latency"})
+    ]
+    assert [one.rule for one in await history.alerts.incidents()] == ["KvCacheFull"]
+    assert [one.notification.uid for one in await history.alerts.deliveries()] == ["n1"]
 
 
 @pytest.mark.parametrize("revision", RELEASED)

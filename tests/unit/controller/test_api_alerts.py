@@ -26,6 +26,7 @@ from controller.operations.events import EventKind, Events
 from controller.settings import ApiSettings
 from domain.audit import Action
 from domain.incident import fingerprint
+from store.pending import Receipt
 from store.writes import AddAction
 from tests.alarms import NOWHERE, alarmed, alerts, heard, told_to, watched
 from tests.loop_rig import Rig
@@ -92,13 +93,13 @@ async def serving(rig: Rig, tmp_path: Path, at_s: float | None = None, **setting
     token_file.write_text(TOKEN)
     actions: list[Action] = []
 
-    def keep(action: Action) -> None:
+    def keep(action: Action) -> Receipt:
         actions.append(action)
-        rig.writer.put(AddAction(action))
+        return rig.writer.put(AddAction(action))
 
     async with alarmed(rig, at_s, **settings) as loop:
         events = Events()
-        subject = Alerts(loop.alerting, Audit(keep, events, loop.clock), rig.history)
+        subject = Alerts(loop.alerting, Audit(keep, loop.memory.settled, events, loop.clock), rig.history)
         loop.listeners.append(subject.listen)
         operations: Any = SimpleNamespace(alerts=subject)
         routes = [*alert_routes(operations), *silence_routes(operations), *receiver_routes(operations)]

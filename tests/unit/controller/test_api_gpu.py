@@ -21,6 +21,8 @@ from controller.operations.gpu import Gpu
 from controller.settings import ApiSettings
 from domain.audit import Action
 from domain.errors import RecoverableError
+from store.pending import Receipt
+from store.writes import AddAction
 from tests.nvml import NvmlRig, scripted_nvml
 
 TOKEN = "a-token"
@@ -62,7 +64,15 @@ class Served:
 async def serving(sensor: Any, folder: Path) -> AsyncIterator[Served]:
     (folder / "token").write_text(TOKEN)
     actions: list[Action] = []
-    operations: Any = SimpleNamespace(gpu=Gpu(sensor, Audit(actions.append, Events())))
+
+    def keep(action: Action) -> Receipt:
+        actions.append(action)
+        return Receipt(AddAction(action))
+
+    async def settled(receipt: Receipt) -> None:
+        receipt.settle(written=True)
+
+    operations: Any = SimpleNamespace(gpu=Gpu(sensor, Audit(keep, settled, Events())))
     api = ApiServer(ApiSettings(port=free_port(), token_file=folder / "token"), gpu_routes(operations))
     await api.start()
     async with aiohttp.ClientSession(headers={"Authorization": f"Bearer {TOKEN}"}) as session:

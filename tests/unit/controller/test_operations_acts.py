@@ -16,7 +16,7 @@ from domain.decision import Decision, Mode, Status
 from domain.knobs import MAX_NUM_QUEUED_REQS, MAX_NUM_SEQS, NO_LIMIT, PREEMPT, PURGE
 from tests.loop_rig import GROWS, Rig, ticks
 from tests.operations_rig import ada, audited, operations
-from tests.writers import written
+from tests.writers import locked, rows, written
 
 
 @pytest.fixture
@@ -108,6 +108,7 @@ async def test_a_rollback_says_before_what_it_will_set_and_an_undo_what_comes_ba
     assert steps == {MAX_NUM_SEQS: (32, 8), MAX_NUM_QUEUED_REQS: (NO_LIMIT, 100)}
     made = await desk.rollback.enter(ada(), "latency")
     assert rig.engine.cap == 8
+    assert desk.knobs.one(MAX_NUM_SEQS).value == 8
     assert made.current is not None
     assert (made.current.survives_restart, made.enter) == (True, ())
     back = {step.knob: step.then for step in desk.rollback.now().undo}
@@ -120,6 +121,29 @@ async def test_a_rollback_says_before_what_it_will_set_and_an_undo_what_comes_ba
         "cannot undo a rollback: none is in force; there is nothing to undo",
     )
     assert [entry[1] for entry in await audited(rig)] == ["rollback", "undo", "undo"]
+
+
+async def test_what_an_operator_was_answered_is_on_disk(rig: Rig, desk: Operations) -> None:
+    await desk.knobs.set(ada(), {MAX_NUM_SEQS: 24})
+    assert rows(rig.path, "SELECT status, observed FROM decisions WHERE policy = 'operator'") == [("applied", 24.0)]
+    await desk.rollback.enter(ada())
+    assert ("static", "applied", 8.0) in rows(rig.path, "SELECT policy, status, observed FROM decisions")
+    await refused(desk.purge.run(ada(), 2.0))
+    asked = rows(rig.path, "SELECT action, result LIKE 'cannot%' FROM actions ORDER BY id")
+    assert asked == [("knobs.set", 0), ("rollback", 0), ("purge", 1)]
+
+
+async def test_an_operator_is_answered_though_the_history_is_locked_and_told_that_it_is_behind(rig: Rig) -> None:
+    rig.build(store={"commit_timeout_s": 0.05})
+    desk = operations(rig)
+    await ticks(rig, GROWS)
+    await written(rig.writer)
+    with locked(rig.path):
+        await desk.knobs.set(ada(), {MAX_NUM_SEQS: 24})
+        await ticks(rig, 1)
+        assert "history" in {problem.what for problem in desk.problems()}
+        assert rows(rig.path, "SELECT action FROM actions") == []
+    assert [entry[1] for entry in await audited(rig)] == ["knobs.set"]
 
 
 async def test_while_another_daemon_steers_nothing_is_rolled_back_purged_or_set(rig: Rig) -> None:
