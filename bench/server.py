@@ -21,6 +21,7 @@ from typing import Self
 import aiohttp
 
 from bench import process_group, server_log, server_options
+from bench.ports import free_port
 from bench.server_options import VllmOptions
 from bench.setup import places
 
@@ -174,7 +175,7 @@ class VllmServer:
                 await asyncio.sleep(POLL_S)
 
     def _choose_port(self) -> int:
-        wanted = self._port or 0
+        wanted = self._port or free_port()
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
@@ -184,8 +185,8 @@ class VllmServer:
                     f"cannot start vLLM on port {wanted}: {error.strerror or error}; stop what listens there or choose "
                     "another port"
                 ) from error
-            self._port = int(probe.getsockname()[1])
-        return self._port
+        self._port = wanted
+        return wanted
 
     def _write_token(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)

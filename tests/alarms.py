@@ -11,8 +11,8 @@ from typing import Any
 from controller.loop import Loop
 from tests.loop_rig import Rig
 from tests.told import OtherEnd
+from tests.waiting import PATIENCE_S
 
-PATIENCE_S = 30.0
 NOWHERE = "http://127.0.0.1:9"
 
 

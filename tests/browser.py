@@ -16,6 +16,7 @@ from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, 
 
 from bench.setup import debian
 from tests.programs import need
+from tests.waiting import PATIENCE_S
 
 PROGRAM = "chromium-headless-shell"
 DESK = (1440, 900)
@@ -30,7 +31,6 @@ FONTS = """<?xml version="1.0"?>
   <alias><family>monospace</family><prefer><family>DejaVu Sans Mono</family></prefer></alias>
 </fontconfig>
 """
-LIMIT_MS = 20_000
 
 
 @dataclass
@@ -85,7 +85,7 @@ async def page(
         timezone_id="UTC",
         has_touch=size[0] == PHONE[0],
     )
-    context.set_default_timeout(LIMIT_MS)
+    context.set_default_timeout(PATIENCE_S * 1000)
     try:
         watched = Watched(await context.new_page())
         watched.page.on("console", watched.heard)

@@ -5,12 +5,13 @@ Belongs here: the socket and waiting for a word. Never: what ought to be told.
 
 from __future__ import annotations
 
-import asyncio
 import socket
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+
+from tests.waiting import until
 
 Told = dict[str, str]
 """One datagram: its assignments by name."""
@@ -54,19 +55,21 @@ class Manager:
         self._looked_at = len(self.told)
         return fresh
 
-    async def until(self, wanted: Callable[[Told], bool], seconds: float, what: str) -> Told:
+    async def until(self, wanted: Callable[[Told], bool], what: str) -> Told:
         """The first datagram that is wanted, after those that were looked at before."""
-        until_s = asyncio.get_running_loop().time() + seconds
-        while asyncio.get_running_loop().time() < until_s:
+
+        def said() -> bool:
             looked_at = self._looked_at
             self.read()
             for place in range(looked_at, len(self.told)):
                 if wanted(self.told[place]):
                     self._looked_at = place + 1
-                    return self.told[place]
-            await asyncio.sleep(0.02)
-        raise AssertionError(f"nobody said {what} within {seconds:g} s; last: {self.told[-3:]}")
+                    return True
+            return False
 
-    async def word(self, name: str, seconds: float = 15.0) -> Told:
+        await until(f"somebody says {what}", said)
+        return self.told[self._looked_at - 1]
+
+    async def word(self, name: str) -> Told:
         """The first such datagram that has this assignment."""
-        return await self.until(lambda told: name in told, seconds, name)
+        return await self.until(lambda told: name in told, name)

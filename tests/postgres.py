@@ -19,6 +19,7 @@ from pathlib import Path
 from bench.ports import free_port
 from bench.setup import debian
 from tests.programs import need, without
+from tests.waiting import PATIENCE_S
 
 OWNER = "governor"
 PASSWORD = "a-password-that-no-message-may-hold"
@@ -33,7 +34,6 @@ SETTINGS = {
     "listen_addresses": "127.0.0.1",
     "log_min_messages": "warning",
 }
-READY_S = 30.0
 END_S = 20.0
 
 
@@ -74,7 +74,7 @@ class PostgresServer:
         import asyncpg
 
         try:
-            await (await asyncpg.connect(self.url("postgres"), timeout=2)).close()
+            await (await asyncpg.connect(self.url("postgres"), timeout=10)).close()
         except (OSError, asyncpg.PostgresError):
             return False
         return True
@@ -145,14 +145,14 @@ def _initialise(folder: Path, initdb: Path, environment: dict[str, str]) -> None
     command = [str(initdb), "-D", str(folder / "data"), "-U", OWNER, "--pwfile", str(secret), "-N", "-E", "UTF8"]
     command += ["--locale=C", "--auth-local=trust", "--auth-host=scram-sha-256"]
     done = subprocess.run(
-        _as_owner(command), env=environment, cwd=folder, capture_output=True, text=True, check=False, timeout=120
+        _as_owner(command), env=environment, cwd=folder, capture_output=True, text=True, check=False, timeout=PATIENCE_S
     )
     if done.returncode != 0:
         without(f"cannot start PostgreSQL: initdb says {done.stderr.strip()[-300:]}")
 
 
 def _await(server: PostgresServer, process: subprocess.Popen[bytes], log: Path) -> None:
-    until_s = time.monotonic() + READY_S
+    until_s = time.monotonic() + PATIENCE_S
     while not asyncio.run(server.is_ready()):
         assert process.poll() is None, log.read_text()[-500:]
         assert time.monotonic() < until_s, f"PostgreSQL is not ready: {log.read_text()[-500:]}"

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from bench.setup import debian
 from tests.programs import need
-
-LIMIT_S = 60.0
+from tests.waiting import PATIENCE_S
 
 
 def analyze(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
@@ -26,7 +25,7 @@ def analyze(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
         units = (root / "lib/systemd/system", root / "usr/lib/systemd/system")
         environment["SYSTEMD_UNIT_PATH"] = "".join(f"{path}:" for path in units)
     done = subprocess.run(
-        [program, *arguments], env=environment, capture_output=True, text=True, timeout=LIMIT_S, check=False
+        [program, *arguments], env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )
     # Where it lies, the package's links lead out of the folder; that is none of a unit's faults.
     done.stderr = "".join(line for line in done.stderr.splitlines(True) if "Suspicious symlink" not in line)

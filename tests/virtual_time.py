@@ -8,9 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from tests.told import NOON
-
-PATIENCE_S = 30.0
-"""Of real time: nobody is at work for so long."""
+from tests.waiting import PATIENCE_S
 
 
 @dataclass(eq=False)

@@ -16,12 +16,12 @@ from store.writer import QUEUE, Writer
 from store.writes import AddDecisions, Boot
 from tests.contract.store.samples import DECISION
 from tests.views import runtime
+from tests.waiting import PATIENCE_S
 
 BEGAN = datetime(2026, 1, 1, 12, tzinfo=UTC)
 BOOT = Boot(BEGAN, "http://127.0.0.1:8000", runtime())
 QUICK = Limits(busy_timeout_s=0.05)
 """Another one's lock is not waited for as long as in earnest."""
-PATIENCE_S = 30.0
 
 
 def change(number: int) -> AddDecisions:

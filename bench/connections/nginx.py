@@ -15,7 +15,7 @@ from typing import Self
 
 from bench import process_group
 
-START_LIMIT_S, POLL_S = 10.0, 0.05
+START_LIMIT_S, POLL_S = 60.0, 0.05
 
 
 class NginxError(Exception):

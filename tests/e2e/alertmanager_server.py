@@ -16,6 +16,7 @@ from bench.ports import free_port
 from bench.setup import debian
 from tests.e2e.child_server import ChildServer
 from tests.programs import need
+from tests.waiting import PATIENCE_S
 
 BUILT_IN = b"/usr/share/prometheus/alertmanager"
 """Where Debian's looks for its templates, whatever it is told."""
@@ -63,7 +64,7 @@ class AlertmanagerServer(ChildServer):
         process = await asyncio.create_subprocess_exec(
             *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
         )
-        out, errors = await asyncio.wait_for(process.communicate(), 30)
+        out, errors = await asyncio.wait_for(process.communicate(), PATIENCE_S)
         assert process.returncode == 0, errors.decode()
         return json.loads(out)
 

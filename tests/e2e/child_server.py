@@ -14,8 +14,7 @@ from typing import Self
 import aiohttp
 
 from bench import process_group
-
-PATIENCE_S, POLL_S = 20.0, 0.1
+from tests.waiting import until
 
 
 class ChildServer:
@@ -30,23 +29,17 @@ class ChildServer:
     async def __aenter__(self) -> Self:
         self._process = process_group.start(self._command, environment=os.environ, log=self._log, folder=self._folder)
         self.session = aiohttp.ClientSession()
-        for _ in range(round(PATIENCE_S / POLL_S)):
-            assert self._process.poll() is None, self._said()
-            if await self._ready():
-                return self
-            await asyncio.sleep(POLL_S)
-        raise AssertionError(f"{self._command[0]} is not ready: {self._said()}")
+        await until(f"{self._command[0]} is ready", self._ready)
+        return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.session.close()
         await asyncio.to_thread(process_group.end, self._process, patience_s=5.0)
 
     async def _ready(self) -> bool:
+        assert self._process.poll() is None, self._log.read_text()[-500:]
         try:
             async with self.session.get(f"{self.url}/-/ready") as answer:
                 return answer.status == 200
         except aiohttp.ClientError:
             return False
-
-    def _said(self) -> str:
-        return self._log.read_text()[-500:]

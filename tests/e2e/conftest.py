@@ -15,7 +15,8 @@ from bench.server_options import VllmOptions
 from controller.engine.client import EngineClient
 from tests.e2e.rig import Rig
 
-LEASE_S = 4.0
+LEASE_S = 8.0
+"""Long enough for a daemon that gets little of the machine, short enough to be waited for."""
 
 
 @pytest.fixture(scope="session")
@@ -36,8 +37,8 @@ async def rig(server: VllmServer, tmp_path: Path) -> AsyncIterator[Rig]:
     engine = {"url": server.url, "token_file": str(server.token_file), "lease_s": LEASE_S}
     daemon = Daemon(tmp_path, {"tick_s": 0.5, "engine": engine, "store": {"url": str(history)}})
     async with aiohttp.ClientSession() as session:
-        await asyncio.sleep(0.25)  # the tests together stay under the routes' rate limit
-        rig = Rig(server, daemon, EngineClient(session, server.url, server.token_file, 5.0), session, history)
+        await asyncio.sleep(0.1)  # the tests together stay under the routes' rate limit
+        rig = Rig(server, daemon, EngineClient(session, server.url, server.token_file, 30.0), session, history)
         yield rig
         await daemon.stop()
         if server.alive:

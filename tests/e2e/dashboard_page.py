@@ -11,8 +11,9 @@ from typing import Any
 from playwright.async_api import Page
 
 from tests.browser import Watched
+from tests.waiting import PATIENCE_S
 
-SLOW_MS = 60_000
+SLOW_MS = PATIENCE_S * 1000
 """The engine, the load, the daemon and the browser share few cores."""
 LINES = (
     "() => [...document.querySelectorAll('.js-plotly-plot')].map((plot) => plot.data.map((line) => [line.x, line.y]))"
@@ -51,6 +52,7 @@ class Dashboard:
         """Until it is live and everything has been read."""
         await self.live()
         await self.page.wait_for_selector("[data-lane=max_num_seqs]", timeout=SLOW_MS)
+        await self.page.wait_for_selector("#mode[data-mode]", timeout=SLOW_MS)
 
     async def live(self) -> None:
         await self.page.wait_for_selector("html[data-connection=live]", timeout=SLOW_MS)

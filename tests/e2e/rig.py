@@ -1,13 +1,10 @@
-"""What the end-to-end tests work with: a server, a daemon, a client, and waiting with a bound."""
+"""What the end-to-end tests work with: a server, a daemon, a client."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 import subprocess
 import sys
-import time
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,8 +17,10 @@ from bench.server import VllmServer
 from controller.engine.client import EngineClient
 from domain.errors import RecoverableError
 from domain.knobs import MAX_NUM_SEQS
+from tests.waiting import PATIENCE_S
+from tests.waiting import until as until
 
-LOAD = LoadOptions(clients=64, limit_s=120)
+LOAD = LoadOptions(clients=64, limit_s=280)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,20 +74,10 @@ class Rig:
             capture_output=True,
             text=True,
             check=True,
-            timeout=60,
+            timeout=PATIENCE_S,
         )
         return done.stdout
 
     def log(self) -> str:
         """What the daemon logged so far."""
         return self.daemon.log.read_text() if self.daemon.log.exists() else ""
-
-
-async def until(what: str, condition: Callable[[], Awaitable[bool]], limit_s: float) -> float:
-    """Wait until `condition` holds; answers the seconds it took, fails naming `what` after `limit_s`."""
-    started_s = time.monotonic()
-    while not await condition():
-        waited_s = time.monotonic() - started_s
-        assert waited_s < limit_s, f"{what}: not within {limit_s:.0f} s"
-        await asyncio.sleep(0.1)
-    return time.monotonic() - started_s

@@ -25,9 +25,10 @@ from domain.incident import fingerprint
 from store.database import database_url
 from store.history import History
 from tests.e2e.alertmanager_server import AlertmanagerServer
-from tests.e2e.rig import Rig, until
+from tests.e2e.rig import Rig
 from tests.fake_engine import FakeEngine
 from tests.told import OtherEnd
+from tests.waiting import PATIENCE_S, until
 
 NODE = "gpu1:8000"
 QUEUE = {"signal": "waiting", "comparison": "above", "threshold": 10, "severity": "critical", "labels": {"team": "llm"}}
@@ -78,7 +79,9 @@ def api(folder: Path) -> dict[str, Any]:
 async def command(daemon: Daemon, *arguments: str) -> str:
     """What `vllm-governor alerts ...` prints."""
     whole = [sys.executable, "-m", "controller", "alerts", *arguments, "--config", str(daemon.config)]
-    done = await asyncio.to_thread(subprocess.run, whole, capture_output=True, text=True, check=False, timeout=60)
+    done = await asyncio.to_thread(
+        subprocess.run, whole, capture_output=True, text=True, check=False, timeout=PATIENCE_S
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -95,8 +98,8 @@ async def test_an_alert_of_the_daemon_is_there_stays_while_it_is_true_and_goes(
     engine: FakeEngine, daemon: Daemon, tmp_path: Path
 ) -> None:
     async with AlertmanagerServer(tmp_path / "am") as server:
-        alerts = {"receivers": {"am": {"kind": "alertmanager", "url": server.url, "resend_s": 5}}}
-        daemon.start(api=api(tmp_path), alerts=alerts)
+        receiver = {"kind": "alertmanager", "url": server.url}
+        daemon.start(api=api(tmp_path), alerts={"receivers": {"am": receiver | {"resend_s": 5}}})
         engine.waiting = 30
 
         async def told() -> bool:
@@ -105,7 +108,7 @@ async def test_an_alert_of_the_daemon_is_there_stays_while_it_is_true_and_goes(
         async def gone() -> bool:
             return not await told()
 
-        await until("the alert is there", told, 20)
+        await until("the alert is there", told)
         (first,) = await queued(server)
         assert first["fingerprint"] == fingerprint(LABELS)
         (shown,) = await server.amtool("alert", "query", "alertname=queue")
@@ -114,13 +117,13 @@ async def test_an_alert_of_the_daemon_is_there_stays_while_it_is_true_and_goes(
 
         os.kill(daemon.pid, signal.SIGKILL)
         await daemon.stop()
-        daemon.start(api=api(tmp_path), alerts=alerts)
+        longer = receiver | {"resend_s": 60}
+        daemon.start(api=api(tmp_path), alerts={"receivers": {"am": longer}})
 
-        async def past_its_first_end() -> bool:
-            assert len(await queued(server)) == 1
-            return datetime.now(UTC) > ends(first) + timedelta(seconds=1)
+        async def told_for_longer() -> bool:
+            return any(ends(one) > datetime.now(UTC) + timedelta(seconds=4 * 5) for one in await queued(server))
 
-        await until("it would be over by itself", past_its_first_end, 30)
+        await until("the next daemon tells it", told_for_longer)
         (later,) = await queued(server)
         same = ("labels", "fingerprint", "startsAt")
         assert {key: later[key] for key in same} == {key: first[key] for key in same}
@@ -129,9 +132,7 @@ async def test_an_alert_of_the_daemon_is_there_stays_while_it_is_true_and_goes(
         assert "test" in {alert["labels"]["alertname"] for alert in await server.alerts()}
 
         engine.waiting = 0
-        before = ends(later)
-        await until("it is gone", gone, 15)
-        assert datetime.now(UTC) < before, "it was told, and did not run out"
+        await until("it is gone, long before it would be by itself", gone)
 
 
 async def test_a_webhook_is_told_once_of_each_and_of_nothing_that_is_silenced(
@@ -141,15 +142,15 @@ async def test_a_webhook_is_told_once_of_each_and_of_nothing_that_is_silenced(
     daemon.start(api=api(tmp_path), alerts={"group_wait_s": 0, "group_interval_s": 1, "receivers": {"ops": receiver}})
     engine.waiting = 30
 
-    async def heard(count: int) -> bool:
+    def heard(count: int) -> bool:
         return len(end.got) >= count
 
-    await until("it is told", lambda: heard(1), 20)
+    await until("it is told", lambda: heard(1))
     assert (end.latest["status"], end.latest["commonLabels"]) == ("firing", LABELS)
     first = end.latest["alerts"][0]
     await asyncio.sleep(2)  # nothing more comes
     engine.waiting = 0
-    await until("it is told that it is over", lambda: heard(2), 15)
+    await until("it is told that it is over", lambda: heard(2))
     last = end.latest["alerts"][0]
     assert last["status"] == "resolved"
     same = ("labels", "fingerprint", "startsAt")
@@ -165,11 +166,11 @@ async def test_a_webhook_is_told_once_of_each_and_of_nothing_that_is_silenced(
         shown = json.loads(await command(daemon, "list", "--json"))
         return [one["muted"] for one in shown["alerts"] if one["state"] == "firing"] == [True]
 
-    await until("it fires and is muted", muted, 20)
+    await until("it fires and is muted", muted)
     await asyncio.sleep(2)
     assert len(end.got) == 2
     await command(daemon, "unsilence", "1")
-    await until("it is told once the silence has ended", lambda: heard(3), 15)
+    await until("it is told once the silence has ended", lambda: heard(3))
     assert end.latest["alerts"][0]["startsAt"] > first["startsAt"]
 
 
@@ -190,20 +191,15 @@ async def test_an_alert_of_alertmanager_sets_off_one_purge_however_often_it_is_r
         return await purges() > before
 
     tells = {"url": url, "http_config": bearer}
-    load = Load(rig.server.url, "tiny", LoadOptions(clients=4, max_tokens=16, limit_s=60))
+    load = Load(rig.server.url, "tiny", LoadOptions(clients=4, max_tokens=16, limit_s=280))
     async with AlertmanagerServer(tmp_path / "am", tells, repeats="1s") as server, load:
         rig.daemon.start(api=listens, alerts={"incoming": incoming})
-
-        async def steered() -> bool:
-            return "steering vLLM" in rig.log()
-
-        await until("the daemon steers", steered, 30)
-        await asyncio.sleep(6)  # its windows are full
+        await until("the daemon steers", lambda: "steering vLLM" in rig.log())
         before = await purges()
         labels = {"alertname": "GpuMemoryTight", "severity": "critical"}
         await server.post({"labels": labels}, {"labels": {"alertname": "Other"}})
-        await until("the cache is purged", purged, 30)
-        await asyncio.sleep(5)  # repeated several times meanwhile
+        await until("the cache is purged", purged)
+        await asyncio.sleep(3)  # repeated several times meanwhile
         assert await purges() == before + 1
     await rig.daemon.stop()
     (purge,) = [one for one in rig.decisions() if one["knob"] == "purge" and one["status"] == "applied"]
@@ -230,7 +226,7 @@ async def test_whoever_has_no_token_sets_off_nothing(engine: FakeEngine, daemon:
             except aiohttp.ClientError:
                 return False
 
-        await until("the daemon serves", up, 20)
+        await until("the daemon serves", up)
         async with session.post(url, json={"version": "4", "alerts": []}) as answer:
             assert answer.status == 401
     assert not engine.purges

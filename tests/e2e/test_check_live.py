@@ -16,6 +16,7 @@ from bench.server import VllmServer
 from bench.server_options import VllmOptions
 from bench.setup import places
 from tests.e2e.rig import Rig
+from tests.waiting import PATIENCE_S
 
 REQUESTS = 120
 """More than the checks on lengths want."""
@@ -28,7 +29,7 @@ async def checked(folder: Path, server: VllmServer, **more: Any) -> tuple[int, d
     config.write_text(to_toml({"engine": engine, "store": {"url": str(folder / "history.db")}, **more}))
     command = [sys.executable, "-m", "controller", "check", "--json", "--config", str(config)]
     done = await asyncio.to_thread(
-        subprocess.run, command, cwd=places.ROOT, capture_output=True, text=True, timeout=60, check=False
+        subprocess.run, command, cwd=places.ROOT, capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )
     assert done.stderr == ""
     return done.returncode, {one["name"]: one for one in json.loads(done.stdout)["results"]}

@@ -12,7 +12,8 @@ from bench.load import Load
 from bench.ports import free_port
 from domain.knobs import MAX_NUM_SEQS
 from tests.e2e.conftest import LEASE_S
-from tests.e2e.rig import LOAD, Rig, until
+from tests.e2e.rig import LOAD, Rig
+from tests.waiting import until
 
 Labels = dict[str, str]
 
@@ -45,7 +46,7 @@ class Scrape:
 
 async def test_its_series_agree_with_the_engine_and_the_history(rig: Rig) -> None:
     api = {"port": free_port()}
-    slo = {"e2e_request_latency": {"percentile": 95, "bound_s": 30.0}}
+    slo = {"e2e_request_latency": {"percentile": 95, "bound_s": 300.0}}
 
     async def scrape() -> Scrape:
         async with rig.session.get(f"http://127.0.0.1:{api['port']}/metrics") as answer:
@@ -58,29 +59,33 @@ async def test_its_series_agree_with_the_engine_and_the_history(rig: Rig) -> Non
     async def grown() -> bool:
         return (await rig.cap() or 0) >= 16
 
+    found: list[Scrape] = []
+
     async def measured() -> bool:
-        seen = await scrape()
+        found[:] = [seen := await scrape()]
+        shown = ("running", "requests_per_second", "kv_cache_usage_ratio", "lease_remaining_seconds")
         return (
             seen.all("mode_info") == [({"mode": "observe"}, 1.0)]
             and (seen.value("knob_observed", knob=MAX_NUM_SEQS, engine="0") or 0) >= 16
             and seen.value("latency_seconds", latency="e2e_request_latency", percentile="95") is not None
+            and all(seen.value(name) for name in shown)
         )
 
     rig.daemon.start(mode="static", api=api, slo=slo)
     async with Load(rig.server.url, "tiny", LOAD):
-        await until("the static batch is in force", static, 30)
+        await until("the static batch is in force", static)
         rig.daemon.configure(mode="auto", api=api, slo=slo)
-        await until("the governor has grown the cap", grown, 60)
+        await until("the governor has grown the cap", grown)
         rig.daemon.configure(mode="observe", api=api, slo=slo)  # so that nothing changes between two looks
-        await until("a tick has seen and measured the grown engine", measured, 60)
-        seen = await scrape()
+        await until("a tick has seen and measured the grown engine", measured)
         runtime = await rig.client.runtime()
     await rig.daemon.stop()
 
+    (seen,) = found
     changes = [d for d in rig.decisions("--changes", "--limit", "1000") if d["requested"] is not None]
     assert seen.changes() == Counter((d["status"], d["reason"]) for d in changes)
-    assert seen.changes()["applied", "static_batch"] == 1
-    newest = max(changes, key=lambda change: str(change["at"]))
+    assert seen.changes()["applied", "static_batch"] >= 1
+    newest = max((d for d in changes if d["knob"] == MAX_NUM_SEQS), key=lambda change: str(change["at"]))
     assert seen.value("knob_requested", knob=MAX_NUM_SEQS) == newest["requested"] == newest["observed"]
     assert seen.value("knob_observed", knob=MAX_NUM_SEQS, engine="0") == newest["observed"]
     assert seen.value("knob_startup", knob=MAX_NUM_SEQS, engine="0") == 64
@@ -101,7 +106,7 @@ async def test_its_series_agree_with_the_engine_and_the_history(rig: Rig) -> Non
     assert 0 < (seen.value("running") or 0) <= newest["observed"]
     assert (seen.value("requests_per_second") or 0) > 0
     assert 0 < (seen.value("kv_cache_usage_ratio") or 0) <= 1
-    assert seen.value("objective_bound_seconds", latency="e2e_request_latency") == 30.0
+    assert seen.value("objective_bound_seconds", latency="e2e_request_latency") == 300.0
     assert seen.value("objective_over_ratio", latency="e2e_request_latency") == 0.0
     assert seen.value("ticks_failed_total") == 0
     assert seen.value("tick_duration_seconds_count") == seen.value("ticks_total")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.async_api import Browser
+from playwright.async_api import Browser, expect
 
 from bench.emulated_nvml.build import NoLibrary, build
 from bench.emulated_nvml.cards import card
@@ -17,8 +17,9 @@ from bench.load import Load
 from bench.ports import free_port
 from tests.browser import DESK, PHONE, chromium, page
 from tests.e2e.dashboard_page import SLOW_MS, Dashboard
-from tests.e2e.rig import LOAD, Rig, until
+from tests.e2e.rig import LOAD, Rig
 from tests.programs import without
+from tests.waiting import until
 
 TOKEN = "token-of-the-daemon"
 OBJECTIVE = {"inter_token_latency": {"percentile": 95, "bound_s": 0.05}}
@@ -46,7 +47,7 @@ async def ready(rig: Rig, port: int) -> None:
         except OSError:
             return False
 
-    await until("the daemon is ready", answers, 60)
+    await until("the daemon is ready", answers)
 
 
 async def changed(rig: Rig, port: int) -> None:
@@ -54,7 +55,7 @@ async def changed(rig: Rig, port: int) -> None:
         async with rig.session.get(f"http://127.0.0.1:{port}/api/v1/decisions?changes=true&status=applied") as answer:
             return bool((await answer.json())["decisions"])
 
-    await until("something was decided", some, 60)
+    await until("something was decided", some)
 
 
 @pytest.mark.long
@@ -125,13 +126,13 @@ async def rolls_back_and_undoes(rig: Rig, dashboard: Dashboard) -> None:
     await dashboard.confirm(TOKEN)
     await dashboard.page.wait_for_selector("#rollback[data-on]", timeout=SLOW_MS)
     assert await rig.cap() == 8
-    assert "static" in await dashboard.text("#mode")
+    await expect(dashboard.page.locator("#mode")).to_contain_text("static", timeout=SLOW_MS)
     said = await dashboard.ask("#rollback")
     assert "in force before the rollback" in said
     assert await dashboard.page.locator("#dialog input[name=token]").count() == 0  # it was given once
     await dashboard.confirm()
     await dashboard.page.wait_for_selector("#rollback:not([data-on])", timeout=SLOW_MS)
-    assert "auto" in await dashboard.text("#mode")
+    await expect(dashboard.page.locator("#mode")).to_contain_text("auto", timeout=SLOW_MS)
 
 
 async def overrides_and_lifts(dashboard: Dashboard) -> None:
@@ -141,11 +142,11 @@ async def overrides_and_lifts(dashboard: Dashboard) -> None:
     assert "600 is held until" in await dashboard.text("#dialog")
     await dashboard.confirm()
     await dashboard.page.wait_for_selector(f"{lane} .lane-note[data-held]", timeout=SLOW_MS)
-    assert await dashboard.text(f"{lane} .lane-value") == "600"
+    await expect(dashboard.page.locator(f"{lane} .lane-value")).to_have_text("600", timeout=SLOW_MS)
     assert "the admin token from 127.0.0.1" in await dashboard.ask(f"{lane} .lane-change")
     await dashboard.confirm()
     await dashboard.page.wait_for_selector(f"{lane} .lane-note:not([data-held])", timeout=SLOW_MS)
-    assert await dashboard.page.locator("[data-lane=acts] .mark").count() > 0
+    await dashboard.page.locator("[data-lane=acts] .mark").first.wait_for(timeout=SLOW_MS)
 
 
 async def test_a_refusal_shows_its_remedy_and_a_purge_says_first_what_it_will_do(
@@ -166,7 +167,7 @@ async def test_a_refusal_shows_its_remedy_and_a_purge_says_first_what_it_will_do
         assert "send the token of api.token_file" in await refusal.inner_text()
         assert await dashboard.page.evaluate("sessionStorage.length") == 0
         await dashboard.confirm(TOKEN)
-        assert "The purge was done" in await dashboard.text("#toast")
+        await expect(dashboard.page.locator("#toast")).to_contain_text("The purge was done", timeout=SLOW_MS)
         kept = await dashboard.page.evaluate(
             "[JSON.stringify(sessionStorage), JSON.stringify(localStorage), document.cookie]"
         )
@@ -189,7 +190,7 @@ async def test_a_gpu_that_is_read_is_drawn_and_a_daemon_without_a_token_says_wha
         dashboard = Dashboard(watched, f"http://127.0.0.1:{port}/")
         await dashboard.open()
         await dashboard.page.get_by_text("300 W, 54 °C").wait_for(timeout=SLOW_MS)
-        assert await dashboard.text("[data-tile=gpu] b") == "37 %"
+        await expect(dashboard.page.locator("[data-tile=gpu] b")).to_have_text("37 %", timeout=SLOW_MS)
         drawn = "document.querySelector('[data-plot=gpu]').data.some((line) => line.y.includes(0.37))"
         await dashboard.page.wait_for_function(drawn, timeout=SLOW_MS)
         await dashboard.ask("#rollback")
@@ -206,13 +207,14 @@ async def test_a_phone_in_chinese_has_everything_within_its_width(rig: Rig, brow
     async with page(browser, PHONE, dark=False, language="zh-CN") as watched:
         dashboard = Dashboard(watched, f"http://127.0.0.1:{chosen['api']['port']}/")
         await dashboard.open()
-        assert await dashboard.text("#mode") == "模式 手动"
+        await expect(dashboard.page.locator("#mode")).to_have_text("模式 手动", timeout=SLOW_MS)
         assert await dashboard.page.evaluate("document.documentElement.scrollWidth") <= PHONE[0]
         assert await dashboard.page.evaluate("document.documentElement.dataset.theme") == "light"
         await dashboard.page.click("#language")
+        await expect(dashboard.page.locator("html")).to_have_attribute("lang", "en-GB", timeout=SLOW_MS)
         await dashboard.page.click("#theme")
         await dashboard.reload()
-        assert await dashboard.text("#mode") == "Mode manual"
+        await expect(dashboard.page.locator("#mode")).to_have_text("Mode manual", timeout=SLOW_MS)
         assert await dashboard.page.evaluate("document.documentElement.dataset.theme") == "dark"
         assert watched.errors == []
 
@@ -226,7 +228,7 @@ async def test_the_keyboard_reaches_the_mode_and_the_time_shown(rig: Rig, browse
         await dashboard.open()
         keyboard = dashboard.page.keyboard
         await keyboard.press("3")
-        assert await dashboard.page.input_value("#span") == "3600"
+        await expect(dashboard.page.locator("#span")).to_have_value("3600", timeout=SLOW_MS)
         await keyboard.press("f")
         await dashboard.page.wait_for_selector("#live[aria-pressed=false]", timeout=SLOW_MS)
         await keyboard.press("m")

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 from aiohttp import web
-from playwright.async_api import Page
+from playwright.async_api import Browser, Page
 
 from controller.api.static import FOLDER
 from tests.browser import chromium, page
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 HERE = "<!doctype html><title>modules</title>"
 
 
-@pytest.fixture
-async def modules(tmp_path: Path) -> AsyncIterator[Page]:
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def browser(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Browser]:
+    async with chromium(tmp_path_factory.mktemp("chromium")) as found:
+        yield found
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def modules(browser: Browser) -> AsyncIterator[Page]:
     """An empty page that may import the modules."""
     application = web.Application()
     application.router.add_static("/static", FOLDER)
@@ -28,7 +35,7 @@ async def modules(tmp_path: Path) -> AsyncIterator[Page]:
     await site.start()
     port = runner.addresses[0][1]
     try:
-        async with chromium(tmp_path) as browser, page(browser) as watched:
+        async with page(browser) as watched:
             await watched.page.goto(f"http://127.0.0.1:{port}/")
             yield watched.page
     finally:

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,8 @@ from controller.engine.client import EngineClient
 from controller.engine.connections import admin_session
 from controller.sensors.engine import EngineStatsSensor
 from controller.settings import EngineSettings
-from tests.e2e.rig import Rig, until
+from tests.e2e.rig import Rig
+from tests.waiting import PATIENCE_S, until
 
 RUNTIME = "/governor/v1/runtime"
 LEASE = "/governor/v1/lease"
@@ -104,23 +104,23 @@ class Live:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            await until("the held requests are gone", self._idle, 15)
+            await until("the held requests are gone", self._idle)
 
     async def _idle(self) -> bool:
         engines = (await self.runtime())["engines"]
         return all(engine["running"] + engine["waiting"] == 0 for engine in engines)
 
-    async def idle_connection_lives_s(self, at_most_s: float) -> float:
-        """How long a connection stays open after its one answer; `at_most_s` when it was still open then."""
+    async def idle_connection_ends(self, within_s: float) -> bool:
+        """Whether the server closes a connection within that time of its one answer."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.server.port)
         try:
             writer.write(b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n")
-            head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 10)
+            head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), PATIENCE_S)
             assert b" 200 " in head
-            answered_s = time.monotonic()
-            with suppress(asyncio.TimeoutError):
-                assert await asyncio.wait_for(reader.read(), at_most_s) == b""
-            return min(time.monotonic() - answered_s, at_most_s)
+            try:
+                return await asyncio.wait_for(reader.read(), within_s) == b""
+            except TimeoutError:
+                return False
         finally:
             writer.close()
 
@@ -137,7 +137,7 @@ async def live(rig: Rig) -> AsyncIterator[Live]:
         knobs = (await live.engine())["knobs"].values()
         return all(knob["value"] == knob["startup"] for knob in knobs)
 
-    await until("the start-up values are back", as_started, 10)
+    await until("the start-up values are back", as_started)
 
 
 async def test_the_knobs_of_the_api_process_are_native_and_it_has_converged(live: Live) -> None:
@@ -152,23 +152,25 @@ async def test_the_knobs_of_the_api_process_are_native_and_it_has_converged(live
         return bool(process["converged"] and process["age_s"] < 2 and process["pid"] == live.server.pid)
 
     await live.patch(max_num_seqs=32)
-    assert await until("the API process has converged", converged, 5) < 3
+    await until("the API process has converged", converged)
 
 
 async def test_a_queue_of_n_refuses_the_request_after_cap_and_n_with_retry_after(live: Live) -> None:
     await live.patch(max_num_seqs=4, **{QUEUE: 3})
     before = await live.refusals()
 
-    async def full() -> bool:
+    async def four_run_and(count: int) -> bool:
         engine = await live.engine()
-        return (engine["running"], engine["waiting"]) == (4, 3)
+        return (engine["running"], engine["waiting"]) == (4, count)
 
     async with live.held(7):
-        await until("4 run and 3 wait", full, 10)
+        await until("4 run and 3 wait", lambda: four_run_and(3))
         assert await live.complete() == (503, "1")
         assert await live.refusals() == before + 1
         await live.patch(**{QUEUE: 4})
-        assert (await live.complete(max_tokens=1))[0] == 200  # the wider queue takes it
+        taken = asyncio.create_task(live.complete(max_tokens=1))
+        await until("the wider queue takes one more", lambda: four_run_and(4))
+    assert (await taken)[0] == 200
     (process,) = (await live.engine())["api_processes"]
     assert process["rejected_total"] >= 1
 
@@ -180,7 +182,7 @@ async def test_the_limit_follows_the_cap_and_ends_with_null(live: Live) -> None:
         return bool((await live.engine())["running"] == 2)
 
     async with live.held(2):
-        await until("2 run", two_run, 10)
+        await until("2 run", two_run)
         assert (await live.complete())[0] == 503
         await live.patch(max_num_seqs=3)
         assert (await live.complete(max_tokens=1))[0] == 200
@@ -191,11 +193,10 @@ async def test_the_limit_follows_the_cap_and_ends_with_null(live: Live) -> None:
 
 
 async def test_an_idle_connection_is_closed_after_the_new_time(live: Live) -> None:
-    assert await live.idle_connection_lives_s(at_most_s=2.5) == 2.5
-    await live.patch(**{KEEP_ALIVE: 1})
-    assert 0.8 <= await live.idle_connection_lives_s(at_most_s=2.5) < 2.4
-    await live.patch(**{KEEP_ALIVE: 60})
-    assert await live.idle_connection_lives_s(at_most_s=KEEP_ALIVE_AT_START_S + 1) == KEEP_ALIVE_AT_START_S + 1
+    await live.patch(lease_s=300, **{KEEP_ALIVE: 300})
+    assert not await live.idle_connection_ends(within_s=KEEP_ALIVE_AT_START_S + 1)
+    await live.patch(lease_s=300, **{KEEP_ALIVE: 1})
+    assert await live.idle_connection_ends(within_s=PATIENCE_S)
 
 
 async def test_connections_are_closed_while_wanted_and_serving_goes_on(live: Live) -> None:
@@ -208,11 +209,11 @@ async def test_connections_are_closed_while_wanted_and_serving_goes_on(live: Liv
 
 
 async def test_when_the_lease_runs_out_on_an_idle_engine_the_effects_end_without_a_call(live: Live) -> None:
-    await live.patch(lease_s=1, max_num_seqs=2, **{CLOSE: True, KEEP_ALIVE: 1, QUEUE: 0})
+    await live.patch(max_num_seqs=2, **{CLOSE: True, KEEP_ALIVE: 1, QUEUE: 0})
     assert await live.closes()
-    waited_s = await until("connections are kept again", lambda: _not(live.closes), 6)
-    assert waited_s < 3.5
-    assert await live.idle_connection_lives_s(at_most_s=2) == 2
+    await live.lease(1)
+    await until("connections are kept again", lambda: _not(live.closes))
+    assert not await live.idle_connection_ends(within_s=2)
     engine = await live.engine()
     assert engine["lease"]["expirations"] >= 1
     assert engine["knobs"]["max_num_seqs"]["value"] == 64
@@ -224,10 +225,9 @@ async def test_when_the_engine_core_hangs_the_api_process_falls_back_by_itself(l
     assert len(cores) == 1
     cores[0].suspend()
     try:
-        waited_s = await until("connections are kept again", lambda: _not(live.closes), 8)
+        await until("connections are kept again", lambda: _not(live.closes))
     finally:
         cores[0].resume()
-    assert 1 < waited_s < 5  # the lease, and the grace that a living core would have used
     assert (await live.complete())[0] == 200
     assert (await live.engine())["lease"]["expirations"] >= 1
 
@@ -290,7 +290,7 @@ async def wide(tmp_path: Path) -> AsyncIterator[Live]:
 
 
 @pytest.mark.long
-async def test_two_api_servers_converge_within_about_a_second_and_divide_the_queue(wide: Live, tmp_path: Path) -> None:
+async def test_two_api_servers_converge_and_divide_the_queue(wide: Live, tmp_path: Path) -> None:
     async def all_report() -> bool:
         engines = (await wide.runtime())["engines"]
         return len(engines) == 2 and all(len(engine["api_processes"]) == 2 for engine in engines)
@@ -299,15 +299,14 @@ async def test_two_api_servers_converge_within_about_a_second_and_divide_the_que
         engines = (await wide.runtime())["engines"]
         return all(process["converged"] for engine in engines for process in engine["api_processes"])
 
-    await until("both API servers have reported to both cores", all_report, 15)
-    await until("both have converged", all_converged, 5)
+    await until("both API servers have reported to both cores", all_report)
+    await until("both have converged", all_converged)
     knobs = (await wide.engine())["knobs"]
     assert knobs[KEEP_ALIVE]["support"] == knobs[CLOSE]["support"] == "native"
     assert knobs[QUEUE]["support"] == "limited"
 
     changed = await wide.patch(max_num_seqs=8, **{CLOSE: True, QUEUE: 4, KEEP_ALIVE: 60})
-    waited_s = await until("both have converged", all_converged, 5)
-    assert waited_s < 2.0
+    await until("both have converged", all_converged)
     assert [engine["knobs"]["max_num_seqs"]["value"] for engine in changed["engines"]] == [8, 8]
     assert len({process["pid"] for engine in changed["engines"] for process in engine["api_processes"]}) == 2
     assert all([await wide.closes() for _ in range(10)])  # whichever of the two answers
@@ -325,10 +324,10 @@ async def test_two_api_servers_converge_within_about_a_second_and_divide_the_que
         return bool(sum(engine["running"] + engine["waiting"] for engine in engines) == 2 * 8 + 4)
 
     async with wide.held(40):  # each server takes its half of the limit
-        await until("the caps and the queue are full", twenty_are_in, 15)
+        await until("the caps and the queue are full", twenty_are_in)
         assert await wide.complete() == (503, "1")
 
     await wide.freeze(True)
-    await until("both have converged", all_converged, 5)
+    await until("both have converged", all_converged)
     assert not any([await wide.closes() for _ in range(10)])
     assert (await wide.complete())[0] == 200

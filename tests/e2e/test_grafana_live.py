@@ -15,9 +15,10 @@ from bench.emulated_nvml.script import VARIABLE, Machine
 from bench.load import Load
 from bench.ports import free_port
 from tests.e2e.prometheus_server import PrometheusServer
-from tests.e2e.rig import LOAD, Rig, until
+from tests.e2e.rig import LOAD, Rig
 from tests.grafana import Query, queries
 from tests.programs import without
+from tests.waiting import until
 
 QUIET = {
     "Alerts A": "an alert",
@@ -61,7 +62,7 @@ async def test_every_query_of_the_dashboard_is_answered_and_what_there_is_has_it
         async def decided() -> bool:
             return bool(await prometheus.rows('vllm_governor_decisions_total{status="applied", knob="max_num_seqs"}'))
 
-        await until("Prometheus holds a decision", decided, 60)
+        await until("Prometheus holds a decision", decided)
         rig.daemon.configure(mode="auto", api={"port": api_port}, slo=objective)
         left = {query.where: query for query in queries()}
 
@@ -72,7 +73,7 @@ async def test_every_query_of_the_dashboard_is_answered_and_what_there_is_has_it
             return left.keys() <= QUIET.keys()
 
         try:
-            await until("Prometheus answers", all_answered, 120)
+            await until("Prometheus answers", all_answered)
         finally:
             print("no series:", {where: query.sent(values) for where, query in left.items()})
 

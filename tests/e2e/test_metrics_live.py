@@ -9,7 +9,7 @@ from bench.server import VllmServer
 from controller.sensors.vllm import VllmSensor, names
 from domain.readings.vllm import VllmReading
 from domain.slo import Latency
-from tests.e2e.rig import until
+from tests.waiting import until
 
 NEWEST = {
     **{field: series.names[0] for field, series in {**names.GAUGES, **names.COUNTERS, **names.LENGTHS}.items()},
@@ -24,13 +24,25 @@ async def _answered(load: Load, count: int) -> bool:
     return load.ok_total >= count
 
 
+async def _idle(sensor: VllmSensor) -> VllmReading:
+    """A reading of an engine that has nothing to do; what clients broke off is told a moment later."""
+    found: list[VllmReading] = []
+
+    async def idle() -> bool:
+        found[:] = [await sensor.read()]
+        return (found[0].running, found[0].waiting) == (0, 0)
+
+    await until("the engine is idle", idle)
+    return found[0]
+
+
 async def _read_after_a_load(server: VllmServer) -> tuple[VllmReading, VllmReading, int]:
     async with aiohttp.ClientSession() as session:
-        sensor = VllmSensor(session, server.url, 10.0)
-        before = await sensor.read()
+        sensor = VllmSensor(session, server.url, 30.0)
+        before = await _idle(sensor)
         async with Load(server.url, server.options.served_name, LoadOptions(clients=CLIENTS, max_tokens=8)) as load:
-            await until("twenty answers", lambda: _answered(load, 20), 60.0)
-        return before, await sensor.read(), load.ok_total
+            await until("twenty answers", lambda: _answered(load, 20))
+        return before, await _idle(sensor), load.ok_total
 
 
 async def test_every_wanted_series_is_there_under_its_newest_name_and_counts_what_was_sent(server: VllmServer) -> None:

@@ -21,12 +21,11 @@ from bench.demo.daemon import Daemon
 from tests import disks
 from tests.browser import Watched, chromium, page
 from tests.e2e.dashboard_page import SLOW_MS, Dashboard
-from tests.e2e.rig import until
 from tests.e2e.test_stop import running, status
 from tests.fake_engine import FakeEngine
+from tests.waiting import PATIENCE_S, until
 
 PROGRAM = (sys.executable, "-m", "controller")
-LIMIT_S = 60.0
 MISSPELT = 'mode = "auto"\n[engine]\nurk = "http://127.0.0.1:8000"\n'
 PARTIAL = 'mode = "observe"\n[engine]\nurl = "http://127.'
 """As an editor leaves a file that it is still writing."""
@@ -47,7 +46,7 @@ class Faces:
             found[:] = [one for one in document.get("problems", ()) if one["what"] == what]
             return bool(found)
 
-        await until(f"the REST API tells of {what}", told, LIMIT_S)
+        await until(f"the REST API tells of {what}", told)
         return found[0]
 
     async def all_say(self, what: str, reason: str, remedy: str) -> None:
@@ -65,7 +64,7 @@ class Faces:
         process = await asyncio.create_subprocess_exec(
             *PROGRAM, *arguments, "--url", self.url, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
         )
-        out, _ = await asyncio.wait_for(process.communicate(), LIMIT_S)
+        out, _ = await asyncio.wait_for(process.communicate(), PATIENCE_S)
         said = " ".join(out.decode().split())
         assert process.returncode == code, said
         return said
@@ -103,7 +102,7 @@ async def faced(folder: Path, engine: FakeEngine, **settings: Any) -> AsyncItera
         async def met() -> bool:
             return bool((await status(session, url)).get("engine", {}).get("answers"))
 
-        await until("the daemon has met the engine", met, LIMIT_S)
+        await until("the daemon has met the engine", met)
         yield daemon, Faces(url, session, watched)
 
 
@@ -143,7 +142,7 @@ def test_a_daemon_does_not_start_with_it_and_says_why(tmp_path: Path, text: str 
     if text is not None:
         path.write_text(text)
     command = [*PROGRAM, "run", "--config", str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == 2
     assert said.format(path=path) in " ".join(done.stderr.split())
 
@@ -152,11 +151,7 @@ async def test_a_second_daemon_only_observes_and_all_its_faces_say_which_one_ste
     engine: FakeEngine, tmp_path: Path
 ) -> None:
     async with running(tmp_path / "first", engine) as (first, _):
-
-        async def held() -> bool:
-            return engine.holder is not None
-
-        await until("the first daemon steers", held, LIMIT_S)
+        await until("the first daemon steers", lambda: engine.holder is not None)
         async with faced(tmp_path, engine) as (_, faces):
             await faces.all_say("lease", f"process {first.pid} on ", "stop one of the two; this one takes over as soon")
             assert "observe" in await faces.command("mode")
@@ -179,7 +174,7 @@ async def test_a_full_disk_is_told_until_there_is_room_again(engine: FakeEngine,
             filler = disks.fill(disk)
             await faces.all_say("history", "database or disk is full", "make room on its disk, or raise store.max_mb")
             filler.unlink()
-            await until("all is well again", _well(faces), LIMIT_S)
+            await until("all is well again", _well(faces))
 
 
 def _well(faces: Faces) -> Callable[[], Awaitable[bool]]:

@@ -12,7 +12,8 @@ import aiohttp
 from bench.load import Load
 from bench.ports import free_port
 from domain.knobs import MAX_NUM_SEQS
-from tests.e2e.rig import LOAD, Rig, until
+from tests.e2e.rig import LOAD, Rig
+from tests.waiting import until
 
 TOKEN = "token-of-the-daemon"
 
@@ -48,7 +49,7 @@ class Rest:
 async def test_what_an_operator_asks_for_is_what_the_engine_reads(rig: Rig, tmp_path: Path) -> None:
     rest = Rest(rig.session, tmp_path)
     rig.daemon.start(mode="manual", api=rest.settings)
-    await until("the daemon steers", rest.steering, 30)
+    await until("the daemon steers", rest.steering)
 
     status, done = await rest("PATCH", "/api/v1/knobs", {"values": {MAX_NUM_SEQS: 24}, "ttl_s": 120})
     assert (status, done["decisions"][MAX_NUM_SEQS]["observed"]) == (200, 24)
@@ -78,7 +79,7 @@ async def test_a_decision_is_told_as_it_is_made_and_leads_to_its_explanation(rig
     rest = Rest(rig.session, tmp_path)
     slo = {"e2e_request_latency": {"percentile": 95, "bound_s": 30.0}}
     rig.daemon.start(api=rest.settings, slo=slo)
-    await until("the daemon steers", rest.steering, 30)
+    await until("the daemon steers", rest.steering)
     url = f"http://127.0.0.1:{rest.port}/api/v1/events?kind=decision"
     async with (
         Load(rig.server.url, "tiny", LOAD),
@@ -95,7 +96,7 @@ async def test_a_decision_is_told_as_it_is_made_and_leads_to_its_explanation(rig
     async def written() -> bool:
         return (await rest("GET", f"/api/v1/decisions/{told['uid']}"))[0] == 200
 
-    await until("the history has it", written, 10)
+    await until("the history has it", written)
     _, explained = await rest("GET", f"/api/v1/decisions/{told['uid']}")
     decision = explained["decision"]
     assert {name: decision[name] for name in ("knob", "requested", "sentence")} == {
@@ -115,7 +116,7 @@ async def test_a_settings_file_that_is_wrong_keeps_the_old_one_and_is_said_until
 ) -> None:
     rest = Rest(rig.session, tmp_path)
     rig.daemon.start(mode="observe", api=rest.settings)
-    await until("the daemon steers", rest.steering, 30)
+    await until("the daemon steers", rest.steering)
     right = rig.daemon.config.read_text()
     rig.daemon.config.write_text(right.replace('mode = "observe"', 'mod = "auto"'))
     status, refused = await rest("POST", "/api/v1/settings/reload")

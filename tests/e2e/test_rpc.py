@@ -8,7 +8,8 @@ import pytest
 
 from bench.load import Load
 from domain.knobs import MAX_NUM_SEQS
-from tests.e2e.rig import LOAD, Rig, until
+from tests.e2e.rig import LOAD, Rig
+from tests.waiting import until
 
 RUNTIME = "/governor/v1/runtime"
 
@@ -73,9 +74,9 @@ async def test_the_cap_takes_effect_between_two_steps_and_nothing_is_lost(rig: R
             runtime = await rig.client.runtime()
             return 0 < runtime.running <= 4 and runtime.waiting > 0
 
-        await until("more than 16 run", full, 20)
-        await rig.client.set_knobs(await rig.client.runtime(), {MAX_NUM_SEQS: 4}, 30)
-        await until("at most 4 run", drained, 20)
+        await until("more than 16 run", full)
+        await rig.client.set_knobs(await rig.client.runtime(), {MAX_NUM_SEQS: 4}, 120)
+        await until("at most 4 run", drained)
     assert load.failed_total == 0
     assert load.ok_total > 0
 
@@ -87,6 +88,6 @@ async def test_a_lease_that_runs_out_sets_the_named_fallback(rig: Rig) -> None:
     async def fallen_back() -> bool:
         return await rig.cap() == 24
 
-    await until("the fallback is in force", fallen_back, 5)
-    assert (await rig.client.runtime()).lease_expirations == runtime.lease_expirations + 1
+    await until("the fallback is in force", fallen_back)
+    assert (await rig.client.runtime()).lease_expirations > runtime.lease_expirations
     await rig.client.renew_lease(runtime.boot_id, 1.0, {})

@@ -18,6 +18,7 @@ from bench.demo.daemon import Daemon
 from bench.ports import free_port
 from tests.fake_engine import FakeEngine
 from tests.manager import Manager, Told
+from tests.waiting import until
 
 WATCHDOG_S = 4
 """Shorter than the unit's, so that a test need not wait a minute."""
@@ -39,6 +40,7 @@ class Hangs:
 
     def decide(self, state, view):
         while pathlib.Path(os.environ["HANG_WHILE"]).exists():
+            pathlib.Path(os.environ["HANGS"]).touch()
             time.sleep(0.02)
         return state, ()
 """
@@ -75,11 +77,16 @@ def fed(told: Told) -> bool:
 
 async def test_it_is_ready_and_lives_on_without_an_engine(manager: Manager, tmp_path: Path) -> None:
     async with started(tmp_path, nowhere()) as daemon:
-        ready = await manager.word("READY", 60)
+        ready = await manager.word("READY")
         assert int(ready["WATCHDOG_USEC"]) >= WATCHDOG_S * 1_000_000
         for _ in range(6):
-            await manager.until(fed, WATCHDOG_S / 2, "that it lives")
-        assert any("the engine does not answer" in told.get("STATUS", "") for told in manager.told)
+            await manager.until(fed, "that it lives")
+
+        def says_why() -> bool:
+            manager.read()
+            return any("the engine does not answer" in told.get("STATUS", "") for told in manager.told)
+
+        await until("it says what it waits for", says_why)
         os.kill(daemon.pid, signal.SIGTERM)
         assert (await manager.word("STOPPING"))["STATUS"].startswith("stopping")
 
@@ -88,7 +95,7 @@ async def test_a_reload_is_told_and_ended_and_the_status_has_the_new_mode(manage
     engine = FakeEngine()
     await engine.server.start_server()
     async with started(tmp_path, engine.url) as daemon:
-        await manager.word("READY", 60)
+        await manager.word("READY")
         before_us = int(time.clock_gettime(time.CLOCK_MONOTONIC) * 1e6)
         daemon.configure(mode="observe")
         assert int((await manager.word("RELOADING"))["MONOTONIC_USEC"]) >= before_us
@@ -98,25 +105,26 @@ async def test_a_reload_is_told_and_ended_and_the_status_has_the_new_mode(manage
 
 async def test_a_reload_that_is_refused_ends_too_and_the_old_mode_stays(manager: Manager, tmp_path: Path) -> None:
     async with started(tmp_path, nowhere()) as daemon:
-        await manager.word("READY", 60)
+        await manager.word("READY")
         daemon.configure(mode="sideways")
         await manager.word("RELOADING")
         assert (await manager.word("READY"))["STATUS"].startswith("mode auto")
-        await manager.until(fed, WATCHDOG_S, "that it lives")
+        await manager.until(fed, "that it lives")
 
 
 async def test_a_loop_that_hangs_lets_the_watchdog_starve_and_the_abort_says_where_it_hung(
     manager: Manager, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hang = tmp_path / "hang"
+    hang, hung = tmp_path / "hang", tmp_path / "hung"
     _install_policy(tmp_path / "site")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "site"))
     monkeypatch.setenv("HANG_WHILE", str(hang))
+    monkeypatch.setenv("HANGS", str(hung))
     async with started(tmp_path, nowhere()) as daemon:
-        patience_s = int((await manager.word("READY", 60))["WATCHDOG_USEC"]) / 1e6
-        await manager.until(fed, WATCHDOG_S, "that it lives")
+        patience_s = int((await manager.word("READY"))["WATCHDOG_USEC"]) / 1e6
+        await manager.until(fed, "that it lives")
         hang.touch()
-        await asyncio.sleep(1.0)  # the tick that is on its way may end
+        await until("a tick hangs", hung.exists)
         manager.read()
         await asyncio.sleep(patience_s)
         assert manager.read() == [], "it hangs, and says that it lives"
@@ -131,10 +139,10 @@ async def test_an_engine_that_hangs_is_not_a_loop_that_does(manager: Manager, tm
     engine = FakeEngine()
     await engine.server.start_server()
     async with started(tmp_path, engine.url):
-        await manager.word("READY", 60)
+        await manager.word("READY")
         engine.answering.clear()
         for _ in range(4):
-            await manager.until(fed, WATCHDOG_S, "that it lives")
+            await manager.until(fed, "that it lives")
         engine.answering.set()
     await engine.server.close()
 

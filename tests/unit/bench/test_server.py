@@ -9,7 +9,6 @@ import socket
 import stat
 import subprocess
 import sys
-import time
 from itertools import pairwise
 from pathlib import Path
 
@@ -18,13 +17,14 @@ import pytest
 from bench import process_group, server_log, server_options
 from bench.server import ServerError, VllmServer
 from bench.server_options import ITL_BUCKETS_S, VllmOptions
+from tests.waiting import until
 
 #: Stands in for a server: one child that ignores SIGTERM, as a stuck engine would.
 STUBBORN = (
     "import signal,subprocess,sys,time\n"
-    "child='import signal,time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True); time.sleep(60)'\n"
+    "child='import signal,time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True); time.sleep(600)'\n"
     "subprocess.Popen([sys.executable, '-c', child])\n"
-    "time.sleep(60)\n"
+    "time.sleep(600)\n"
 )
 
 
@@ -35,9 +35,7 @@ def start(folder: Path, code: str) -> subprocess.Popen[bytes]:
 
 
 def wait_for_output(log: Path) -> None:
-    until_s = time.monotonic() + 10
-    while not (log.exists() and log.read_text()) and time.monotonic() < until_s:
-        time.sleep(0.01)
+    asyncio.run(until("it says something", lambda: log.exists() and bool(log.read_text())))
 
 
 def fake_vllm(folder: Path, code: str) -> Path:
@@ -71,21 +69,19 @@ def test_kill_ends_every_member_at_once(tmp_path: Path) -> None:
 def test_a_child_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
     code = (
         "import os, sys, time; from pathlib import Path; from bench import process_group\n"
-        "command = [sys.executable, '-c', 'import time; time.sleep(60)']\n"
+        "command = [sys.executable, '-c', 'import time; print(1, flush=True); time.sleep(600)']\n"
         f"log = Path({str(tmp_path / 'log')!r})\n"
         "child = process_group.start(command, environment=dict(os.environ), log=log, folder=Path('.'))\n"
-        "time.sleep(0.3); print(child.pid, flush=True); time.sleep(60)\n"
+        "print(child.pid, flush=True); time.sleep(600)\n"
     )
     parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     assert parent.stdout is not None
     child = int(parent.stdout.readline())
+    wait_for_output(tmp_path / "log")
     assert process_group.members(child) == [child]
     parent.kill()
     parent.wait()
-    until_s = time.monotonic() + 5
-    while process_group.members(child) and time.monotonic() < until_s:
-        time.sleep(0.02)
-    assert process_group.members(child) == []
+    asyncio.run(until("it has ended", lambda: not process_group.members(child)))
 
 
 @pytest.mark.parametrize(
@@ -203,7 +199,7 @@ async def test_a_cancelled_start_leaves_nothing(tmp_path: Path) -> None:
     server = VllmServer(
         tmp_path / "run",
         VllmOptions(plugin=False),
-        python=fake_vllm(tmp_path, "import time; time.sleep(60)"),
+        python=fake_vllm(tmp_path, "import time; time.sleep(600)"),
         on_progress=lambda *_: up.set(),
     )
     starting = asyncio.create_task(server.start())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -20,6 +20,7 @@ from controller.engine.client import EngineClient
 from domain.errors import EngineUnreachable, StaleGeneration
 from domain.knobs import MAX_NUM_SEQS
 from tests.views import runtime
+from tests.waiting import until
 
 METRICS, RUNTIME, LEASE = "/metrics", "/governor/v1/runtime", "/governor/v1/lease"
 
@@ -67,11 +68,6 @@ async def proxy(upstream: Upstream) -> AsyncIterator[Proxy]:
 async def session() -> AsyncIterator[aiohttp.ClientSession]:
     async with aiohttp.ClientSession() as made:
         yield made
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    while not condition():  # noqa: ASYNC110
-        await asyncio.sleep(0.005)
 
 
 def answered(ledger: Ledger, at_least: int) -> bool:
@@ -122,7 +118,7 @@ async def test_a_call_that_hangs_is_cut_off_when_the_fault_ends(
     proxy.spoil(Kind.METRICS_HANG)
     # A GET would be tried again by aiohttp's client.
     waiting = asyncio.ensure_future(session.post(proxy.url + METRICS))
-    await until(lambda: proxy.spoiled > 0)
+    await until("it hangs", lambda: proxy.spoiled > 0)
     assert not waiting.done()
     proxy.mend()
     with pytest.raises(aiohttp.ClientError):
@@ -193,6 +189,6 @@ async def test_the_crowd_changes_its_size_without_a_failed_request(upstream: Ups
             await crowd.become(clients)
             assert crowd.clients == clients
             before = ledger.ok
-            await until(partial(answered, ledger, before + clients))
+            await until("all are served", partial(answered, ledger, before + clients))
     assert crowd.clients == 0
     assert ledger.failures == []

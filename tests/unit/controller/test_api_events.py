@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import aiohttp
 import pytest
@@ -15,6 +14,7 @@ import pytest
 from controller.api import events as api_events
 from controller.operations.events import EventKind
 from tests.api_rig import ADMIN, ApiRig, serving
+from tests.waiting import PATIENCE_S, until
 
 EVENTS = "/api/v1/events"
 Said = dict[str, str]
@@ -29,7 +29,7 @@ class Stream:
     async def block(self) -> Said:
         """The next block of lines, by field; a comment is under the empty name."""
         said: Said = {}
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             while line := (await self.answer.content.readline()).decode():
                 if line == "\n":
                     return said
@@ -124,13 +124,13 @@ async def test_more_streams_than_are_allowed_are_told_to_come_later_and_one_that
             refused = await api.ask("GET", EVENTS)
             assert (refused.status, refused.headers["Retry-After"]) == (503, "5")
             assert "api.streams = 3" in refused.said["reason"]
-        await until(lambda: bool(publish(api, 1)) and api.operations.events.listeners == 2)
+        await until("one has gone", lambda: bool(publish(api, 1)) and api.operations.events.listeners == 2)
         async with listening(api):
             pass
 
 
 async def test_who_takes_nothing_is_cut_off_and_holds_nobody_up(api: ApiRig, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api_events, "WRITE_S", 0.1)
+    monkeypatch.setattr(api_events, "WRITE_S", 2.0)
     reader, writer = await asyncio.open_connection("127.0.0.1", api.api.port, limit=1024)
     writer.write(f"GET {EVENTS} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {ADMIN}\r\n\r\n".encode())
     assert b" 200 " in await reader.readline()
@@ -140,7 +140,7 @@ async def test_who_takes_nothing_is_cut_off_and_holds_nobody_up(api: ApiRig, mon
         for number in range(300):
             said = api.operations.events.publish(EventKind.SOURCE, {**big, "n": number}).id
             assert (await stream.event())["id"] == said
-        await until(lambda: api.operations.events.listeners == 1)
+        await until("it is cut off", lambda: api.operations.events.listeners == 1)
     writer.close()
 
 
@@ -149,7 +149,7 @@ async def test_when_the_daemon_stops_every_stream_ends_at_once(api: ApiRig) -> N
         await one.block()
         await two.block()
         api.operations.events.close()
-        async with asyncio.timeout(2):
+        async with asyncio.timeout(PATIENCE_S):
             await api.api.stop()
         assert await one.event() == await two.event() == {}
 
@@ -158,9 +158,3 @@ async def test_what_it_does_not_know_it_refuses(api: ApiRig) -> None:
     for query in ("?kind=nothing", "?follow=maybe", f"?last_event_id={'x' * 65}"):
         assert (await api.ask("GET", EVENTS + query)).status == 400
     assert (await api.ask("GET", EVENTS, headers={"Last-Event-ID": "x" * 65})).status == 400
-
-
-async def until(holds: Callable[[], Any]) -> None:
-    async with asyncio.timeout(10):
-        while not holds():  # noqa: ASYNC110
-            await asyncio.sleep(0.01)

@@ -23,6 +23,7 @@ from controller.api.server import ApiServer
 from controller.app import serve
 from controller.settings import ApiSettings, Settings
 from domain.errors import CannotListen
+from tests.waiting import PATIENCE_S, until
 
 TLS = Path(__file__).parents[2] / "data" / "tls"
 CERT, KEY = TLS / "cert.pem", TLS / "key.pem"
@@ -90,7 +91,7 @@ async def test_a_daemon_that_cannot_listen_does_not_start(tmp_path: Path) -> Non
         values = {"api": {"port": api.port}, "store": {"url": str(tmp_path / "h.db")}}
         settings = Settings.model_validate({**values, "engine": {"url": "http://127.0.0.1:9"}})
         with pytest.raises(CannotListen, match=r"^cannot listen on "):
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(PATIENCE_S):
                 await serve(settings, None)
 
 
@@ -178,8 +179,15 @@ async def test_who_comes_when_all_connections_are_taken_is_told_so_and_the_socke
         assert (await status("http://governor/open", connector=connector))[0] == 200
         for _, one in held:
             one.close()
-        await asyncio.sleep(0.05)
-        assert (await status(f"http://127.0.0.1:{api.port}/open"))[0] == 200
+
+        async def has_room() -> bool:
+            try:
+                async with aiohttp.ClientSession() as client, client.get(f"http://127.0.0.1:{api.port}/open") as answer:
+                    return answer.status == 200
+            except aiohttp.ClientError:
+                return False
+
+        await until("there is room again", has_room)
 
 
 async def test_a_connection_that_never_asks_to_the_end_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,6 +195,6 @@ async def test_a_connection_that_never_asks_to_the_end_is_closed(monkeypatch: py
     async with served() as api:
         reader, writer = await asyncio.open_connection("127.0.0.1", api.port)
         writer.write(b"GET /open HTTP/1.1\r\nHost:")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             assert await reader.read() == b""
         writer.close()

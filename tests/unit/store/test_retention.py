@@ -195,7 +195,7 @@ async def test_a_piece_holds_the_lock_briefly(history: History) -> None:
         began = time.process_time()
         more = await run.piece(history)
         took_s.append(time.process_time() - began)
-    assert sorted(took_s)[-3] < 0.1
+    assert sorted(took_s)[-3] < 0.5
     assert await numbers(history, DecisionRow) == []
 
 

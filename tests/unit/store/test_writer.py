@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import sqlite3
 import subprocess
@@ -26,6 +25,7 @@ from store.pending import Importance
 from store.writer import Writer
 from store.writes import AddDecisions, AddReading, BeginRun, Conclude, Keep
 from tests.contract.store.samples import DECISION
+from tests.waiting import until
 from tests.writers import BEGAN, BOOT, QUICK, change, locked, requested, rows, until_failing, writing, written
 
 LOCKER = """
@@ -75,9 +75,7 @@ async def test_what_is_committed_can_be_read_by_another_when_the_call_returns(pa
 async def test_what_is_put_is_written_within_a_moment_and_at_the_end(path: Path) -> None:
     async with writing(path) as writer:
         receipt = writer.put(change(1))
-        async with asyncio.timeout(10):
-            while not receipt.written:  # noqa: ASYNC110 - nobody is told
-                await asyncio.sleep(0.01)
+        await until("it is written", lambda: receipt.written)
         for number in range(2, 1000):
             writer.put(change(number))
     assert requested(path) == list(range(1, 1000))
@@ -93,7 +91,8 @@ async def test_while_another_process_holds_the_lock_all_is_kept_and_then_written
             for number in range(1, 300):
                 assert not await writer.commit(change(number), 10)
             writer.put(Conclude([replace(DECISION, uid=f"{0:032x}", observed=7.0)]))
-            assert time.perf_counter() - began < 1.0  # what is known to be broken is not waited for
+            # What is known to be broken is not waited for: else it would be a minute.
+            assert time.perf_counter() - began < 30.0
             assert writer.state().pending == 301
         await written(writer)
         assert writer.state().problem is None
@@ -103,12 +102,12 @@ async def test_while_another_process_holds_the_lock_all_is_kept_and_then_written
 
 
 async def test_a_commit_that_takes_too_long_is_not_waited_for_and_neither_are_the_next(path: Path) -> None:
-    async with writing(path, limits=Limits(busy_timeout_s=2.0)) as writer:
+    async with writing(path, limits=Limits(busy_timeout_s=120.0)) as writer:
         with locked(path):
             began = time.perf_counter()
             assert not await writer.commit(change(0), 0.1)
-            assert not await writer.commit(change(1), 10)
-            assert time.perf_counter() - began < 1.0
+            assert not await writer.commit(change(1), 120)
+            assert time.perf_counter() - began < 60.0
             problem = writer.state().problem
             assert problem is not None
             assert "takes too long" in problem
@@ -275,7 +274,7 @@ async def test_an_end_that_comes_while_the_file_is_locked_keeps_its_deadline_and
             lock.enter_context(locked(path))
             writer.put(change(1))
             began = time.perf_counter()
-        assert time.perf_counter() - began < 3.0
+        assert time.perf_counter() - began < 60.0
     assert "history: 1 rows could not be written before the end" in caplog.text
 
 

@@ -29,6 +29,7 @@ export function start() {
   new ResizeObserver(() => {
     if (byId("axis").clientWidth !== width) draw(true);
   }).observe(byId("axis"));
+  on("window", showWindow); // what was chosen is shown at once, the picture follows with the next frame
   on("window words theme decisions knobs connection", () => draw(true));
   on("tick", () => draw(spanOf() < CALM_S || !isLive()));
   document.addEventListener("visibilitychange", () => draw(true));
