@@ -6,6 +6,7 @@ Never here: what a part does. It is installed on the instance, never on the clas
 
 from __future__ import annotations
 
+import inspect
 import math
 import time
 from collections.abc import Callable
@@ -14,10 +15,30 @@ from typing import Any
 
 Before = Callable[[], None]
 After = Callable[[Any], None]
-"""Takes what schedule() returned, vLLM's SchedulerOutput; it must neither change nor keep it."""
+"""Takes what schedule() returned, vLLM's SchedulerOutput; it must not change it, nor keep it past the step's end."""
 OnFailure = Callable[[str, BaseException], None]
+Method = Callable[..., Any]
 
-_ABSENT: Any = object()
+
+def wrap(method: Method, parameters: tuple[str, ...], make: Callable[[Method], Method]) -> Method:
+    """What `make` makes of a method, a function of `parameters`, for a method that takes just those.
+
+    Around any other it passes on whatever it is called with, and costs some tenths of a microsecond more: taking
+    `*args, **kwargs` is what a wrapper of so little pays most for.
+    """
+    try:
+        found = inspect.signature(method).parameters
+        known = tuple(found) == parameters and all(one.kind is one.POSITIONAL_OR_KEYWORD for one in found.values())
+    except (TypeError, ValueError):
+        known = False
+    if known:
+        return make(method)
+
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        named = {name: kwargs[name] for name in parameters if name in kwargs}
+        return make(lambda *_: method(*args, **kwargs))(*args[: len(parameters)], **named)
+
+    return wrapper
 
 
 @dataclass(slots=True)
@@ -55,8 +76,8 @@ class ScheduleHook:
         self._then: tuple[_Part, ...] = ()  # those with a half to run after it, in order
         self._then_alone: _Part | None = None  # the only one of those
         self._taken_out: set[str] = set()
-        self._wrapper: Callable[..., Any] | None = None
-        self._previous: Callable[..., Any] | None = None
+        self._wrapper: Method | None = None
+        self._previous: Method | None = None
 
     @property
     def installed(self) -> bool:
@@ -119,17 +140,18 @@ class ScheduleHook:
     def _install(self) -> None:
         # Set only when somebody else had wrapped this instance before us: what to put back.
         self._previous = vars(self._scheduler).get("schedule")
-        original, clock = self._scheduler.schedule, self._clock
+        wrapper = wrap(self._scheduler.schedule, ("throttle_prefills",), self._around)
+        self._scheduler.schedule = wrapper
+        self._wrapper = wrapper
 
-        # vLLM passes nothing or one argument, by its place: passing that on as such costs less than `*args, **kwargs`.
-        def schedule(first: Any = _ABSENT, /, *args: Any, **kwargs: Any) -> Any:
+    def _around(self, original: Method) -> Method:
+        clock = self._clock
+
+        def schedule(throttle_prefills: bool = False) -> Any:
             now = self.began = clock()
             if now >= self._first_due:
                 self._run_first(now)
-            if args or kwargs or first is _ABSENT:
-                output = original(*args, **kwargs) if first is _ABSENT else original(first, *args, **kwargs)
-            else:
-                output = original(first)
+            output = original(throttle_prefills)
             alone = self._then_alone
             if alone is not None:  # the usual case: nothing to go through
                 try:
@@ -140,8 +162,7 @@ class ScheduleHook:
                 self._run_then(output)
             return output
 
-        self._scheduler.schedule = schedule
-        self._wrapper = schedule
+        return schedule
 
     def _run_first(self, now: float) -> None:
         for part in self._first:

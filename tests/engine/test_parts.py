@@ -212,6 +212,29 @@ def test_a_step_that_raises_raises_and_has_no_second_halves() -> None:
     assert ran == []
 
 
+@pytest.mark.parametrize("known", [True, False], ids=["vLLM's parameters", "others"])
+def test_a_wrapper_passes_on_what_it_is_called_with_however_it_is_called(known: bool) -> None:
+    class Throttled:
+        def schedule(self, throttle_prefills: bool = False) -> tuple[Any, ...]:
+            return (throttle_prefills,)
+
+    class Other:
+        def schedule(self, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+            return (*args, *kwargs.values())
+
+    scheduler: Any = Throttled() if known else Other()
+    hook, failures = _hook(scheduler)
+    seen: list[Any] = []
+    hook.add("part", after=seen.append)
+    assert scheduler.schedule(True) == (True,)
+    assert scheduler.schedule(throttle_prefills=True) == (True,)
+    assert scheduler.schedule() == ((False,) if known else ())
+    if not known:
+        assert scheduler.schedule(1, 2, more=3) == (1, 2, 3)
+    assert len(seen) == (3 if known else 4)
+    assert failures == []
+
+
 PATCH: dict[str, Any] = {"boot_id": "b", "generation": 1, "lease_s": 15, "knobs": {}}
 
 

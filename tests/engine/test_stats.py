@@ -376,6 +376,20 @@ def test_idle_time_is_in_no_step_and_time_between_two_steps_is_summed_apart(driv
     assert sums["between_seconds"] == pytest.approx(15 * 0.002)
 
 
+def test_the_time_in_which_nobody_runs_because_the_last_one_was_aborted_is_idle(drive: Drive) -> None:
+    driven = drive()
+    _on_virtual_time(driven)
+    _stats(driven)
+    for number in range(3):
+        _add(driven, f"r{number}", range(1, 9), 100)
+        for _ in range(5):
+            driven.engine.step()
+        driven.engine.abort(f"r{number}")
+        driven.engine.clock.advance(100.0)
+    assert _stats(driven)["steps"]["n"] == 15
+    assert _stats(driven)["steps"]["between_seconds"] == 0.0
+
+
 # --- requests ---
 
 
@@ -511,7 +525,7 @@ def test_a_collector_that_raises_is_taken_out_and_reported_and_serving_goes_on(
 def test_a_journal_that_raises_at_a_step_takes_the_steps_out_and_serving_goes_on(
     drive: Drive, async_scheduling: bool, seen: SimpleNamespace
 ) -> None:
-    """Without the budget it raises when a batch was scheduled, without `running` when it has ended."""
+    """Without the budget it raises at every batch, without `running` at the first that only decodes."""
     driven = drive(async_scheduling=async_scheduling, max_num_seqs=8, max_model_len=512, num_blocks=64)
     _stats(driven)
     driven.governor.stats._journal._scheduler = seen
@@ -666,7 +680,7 @@ def test_every_worker_has_the_method_and_without_a_gpu_it_answers_none(drive: Dr
 def test_padding_is_summed_where_vllm_reports_it(drive: Drive) -> None:
     driven = drive(extra={"cudagraph_metrics": True})
     _stats(driven)
-    inner = driven.governor.stats._output_hook._ended
+    inner = driven.governor.stats._journal.around(lambda *_: None)
     padded = SimpleNamespace(cudagraph_stats=SimpleNamespace(num_unpadded_tokens=5, num_padded_tokens=8))
     inner(SimpleNamespace(total_num_scheduled_tokens=0), padded)
     inner(SimpleNamespace(total_num_scheduled_tokens=0), SimpleNamespace(cudagraph_stats=None))

@@ -11,8 +11,7 @@ import pytest
 
 pytest.importorskip("vllm")
 
-from vllm_governor_engine.stats import journal
-from vllm_governor_engine.stats.journal import Journal
+from vllm_governor_engine.stats.journal import IN_FLIGHT, SAMPLE_EVERY, Journal
 
 Drive = Callable[..., Any]
 SYNC_AND_ASYNC = pytest.mark.parametrize("async_scheduling", [False, True], ids=["sync", "async"])
@@ -29,15 +28,14 @@ def _summed(outputs: list[Any]) -> list[tuple[int, int]]:
     return found
 
 
-def _watch(driven: Any, monkeypatch: pytest.MonkeyPatch, few: int) -> list[bool]:
-    """Begins the collection; for each step with tokens from now on, whether its context was summed."""
-    monkeypatch.setattr(journal, "FEW", few)
-    summed: list[bool] = []
+def _watch(driven: Any, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Begins the collection; an entry, its tokens, for each step from now on whose context is summed."""
+    summed: list[int] = []
     look = Journal._look
 
-    def looking(self: Any, output: Any, context: int, same: bool) -> int:
-        summed.append(True)
-        return look(self, output, context, same)
+    def looking(self: Any, output: Any, computed: list[int], tokens: int) -> None:
+        summed.extend([tokens] if tokens else [])
+        look(self, output, computed, tokens)
 
     monkeypatch.setattr(Journal, "_look", looking)
     driven.call("stats", since={"*": 0})
@@ -75,16 +73,15 @@ def test_the_context_is_that_of_a_sum_over_all_requests_whatever_happens(
 ) -> None:
     settings = {"max_num_seqs": 24, "max_num_batched_tokens": 512, "max_model_len": 1024, "num_blocks": 220}
     driven = drive(async_scheduling=async_scheduling, **settings)
-    looked = _watch(driven, monkeypatch, few=1)
+    looked = _watch(driven, monkeypatch)
     seen: list[tuple[int, int]] = []
-    note = driven.governor.stats._journal._note
 
-    def noting(line: Any) -> None:
-        if len(line) > 3:
-            seen.append((line[2], line[3]))
-        note(line)
+    class Lines(list[Any]):
+        def append(self, line: Any) -> None:
+            seen.append(line[1:3])
+            super().append(line)
 
-    driven.governor.stats._journal._note = noting
+    driven.governor.stats._journal._begun = Lines()
     outputs = driven.watch_steps()
     _random_run(driven, random.Random(seed), 600)
     expected = _summed(outputs)
@@ -107,7 +104,7 @@ def test_while_the_same_requests_decode_the_context_is_summed_at_every_eighth_st
     driven.add(100, max_tokens=200)
     for _ in range(8):
         driven.engine.step()
-    looked = _watch(driven, monkeypatch, few=64)
+    looked = _watch(driven, monkeypatch)
     for _ in range(160):
         driven.engine.step()
     assert driven.call("stats", since={"*": 0})["steps"]["samples"] == 20
@@ -127,13 +124,17 @@ class _Batches:
         self.journal.write(lambda: None, self.failed.append)
 
     def step(self, computed: list[int], tokens: int = 100, resumed: tuple[str, ...] = ()) -> int:
+        self.schedule(computed, tokens, resumed)
+        return int(self.journal._begun[-1][2])
+
+    def schedule(self, computed: list[int], tokens: int = 100, resumed: tuple[str, ...] = ()) -> Any:
         cached = SimpleNamespace(num_computed_tokens=computed, resumed_req_ids=set(resumed))
         output = SimpleNamespace(
             total_num_scheduled_tokens=tokens, scheduled_cached_reqs=cached, scheduled_new_reqs=[], finished_req_ids=()
         )
         self.journal.scheduled(output)
         assert not self.failed
-        return int(self.journal.lines[-1][3])
+        return output
 
 
 def test_where_vllm_may_take_tokens_back_the_context_is_always_summed() -> None:
@@ -162,3 +163,20 @@ def test_a_step_that_was_not_seen_or_a_request_that_came_back_makes_a_sum_due() 
     computed = [63, *range(200, 299)]
     assert batches.step(computed, resumed=("r7",)) == sum(computed)
     assert batches.journal._trusted
+
+
+def test_a_batch_that_never_ends_is_in_no_sum_and_those_after_it_keep_their_own_ends() -> None:
+    batches = _Batches()
+    outputs = [batches.schedule([50 + step] * 100) for step in range(4)]
+    ended = batches.journal.around(lambda *_: None)
+    for output in (object(), outputs[0], outputs[2], outputs[1], outputs[3]):  # a stranger, one that was passed over
+        ended(output, None)
+    assert [line[2] for line, _ in batches.journal.take()] == [5000, 5200, 5300]
+    assert not batches.journal._in_flight
+
+
+def test_however_many_batches_never_end_only_some_are_remembered() -> None:
+    batches = _Batches()
+    for step in range(1000):
+        batches.schedule([50 + step] * 100)
+    assert len(batches.journal._in_flight) == len(batches.journal._begun) <= IN_FLIGHT + SAMPLE_EVERY

@@ -56,7 +56,7 @@ class Stats:
         self._wall = wall
         self._allocator = Allocator(vllm_config, clock)
         self._journal = Journal(scheduler, hook, clock)
-        self._output_hook = OutputHook(scheduler, self._journal.ended)
+        self._output_hook = OutputHook(scheduler, self._journal.around)
         self._began = 0.0
         self._started = False
         self._steps: Steps | None = None

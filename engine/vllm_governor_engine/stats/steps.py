@@ -12,13 +12,9 @@ apart (`between_seconds`): calls such as ours run in it.
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Any
 
-from .journal import Journal, Line
-
-IN_FLIGHT = 64
-"""Batches remembered between scheduling and their end at most; vLLM has one in flight per pipeline stage, and one."""
+from .journal import Journal
 
 _COUNTS = ("tokens", "context", "budget_tokens", "tokens_tokens", "tokens_context", "context_context")
 _TIMES = ("seconds", "tokens_seconds", "context_seconds", "seconds_seconds")
@@ -29,9 +25,7 @@ class Steps:
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
-        self._in_flight: deque[Line] = deque(maxlen=IN_FLIGHT)
         self._ended = journal.ended_at
-        self._goes_on = False  # whether requests were running when the last step ended
         self._n = 0
         self._between = 0.0
         self._sums: dict[str, float] = {**dict.fromkeys(_COUNTS, 0), **dict.fromkeys(_TIMES, 0.0)}
@@ -55,10 +49,16 @@ class Steps:
 
     def fold(self) -> None:
         """Take the journal's lines and add them up."""
-        n = tokens = context = budget = tt = tc = cc = 0
+        lines, last = self._journal.take(), self._ended
+        tokens = context = budget = tt = tc = cc = 0
         seconds = ts = cs = ss = 0.0
-        for t, c, s, b in self._take():  # one pass: ten built-in sums cost half as much again
-            n += 1
+        for (began, t, c, b, goes_on), now in lines:  # one pass: ten built-in sums cost half as much again
+            s = now - last
+            if began > last:
+                s = now - began
+                if goes_on:
+                    self._between += began - last
+            last = now
             tokens += t
             context += c
             seconds += s
@@ -69,31 +69,10 @@ class Steps:
             ts += t * s
             cs += c * s
             ss += s * s
-        self._n += n
+        self._n += len(lines)
+        self._ended = last
         # Python's own numbers: a sum of NumPy's would overflow one day.
         for name, count in zip(_COUNTS, (tokens, context, budget, tt, tc, cc), strict=True):
             self._sums[name] += int(count)
         for name, time in zip(_TIMES, (seconds, ts, cs, ss), strict=True):
             self._sums[name] += time
-
-    def _take(self) -> list[tuple[int, int, float, int]]:
-        """Tokens, context, seconds and budget of each step that has ended since."""
-        in_flight, ended, goes_on, lines = self._in_flight, self._ended, self._goes_on, self._journal.lines
-        done = []
-        for line in lines:  # no call in here: there are two lines for each step
-            if len(line) > 3:
-                if goes_on and not in_flight:
-                    self._between += line[1] - ended
-                in_flight.append(line)
-                continue
-            key, now, going = line
-            while in_flight:
-                one, began, tokens, context, budget = in_flight.popleft()
-                if one == key:
-                    done.append((tokens, context, now - (began if began > ended else ended), budget))  # noqa: FURB136
-                    ended, goes_on = now, going
-                    break
-            # else: it was scheduled before the collection began
-        self._ended, self._goes_on = ended, goes_on
-        lines.clear()
-        return done
