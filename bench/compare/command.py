@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping, Sequence
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -12,6 +16,8 @@ from rich.table import Table
 
 from bench import in_vllm
 from bench.compare.options import add_options
+from bench.setup import places
+from bench.tables.cells import number
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -21,13 +27,16 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     if options.seeds < 1:
         parser.error(f"cannot score on {options.seeds} seeds: it takes at least 1")
+    if options.clock == "real" and (options.table is not None or options.report is not None):
+        parser.error("cannot use --clock real with --table or --report: it knows only what requests show")
     if options.table is not None and (options.report is not None or options.contenders):
         parser.error("cannot use --table with --report or --contenders: it has its own contenders and no pictures")
-    code = in_vllm.run("bench.compare", arguments, _measure)
+    measure = _on_both_clocks if options.clock == "real" else _on_the_virtual_clock
+    code = measure(arguments, options.out)
     if code != 0:
         return code
     document = json.loads(options.out.read_text(encoding="utf-8"))
-    _show_batching(document) if "table" in document else _show(document)
+    _shown_by(document)(document)
     if options.report is not None:
         from bench.compare import report  # plotly takes its time
 
@@ -39,10 +48,46 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
+def _on_the_virtual_clock(arguments: Sequence[str], out: Path) -> int:
+    return in_vllm.run("bench.compare", [*arguments, "--out", str(out)], _measure)
+
+
 def _measure(arguments: Sequence[str]) -> int:
     from bench.compare import measure  # imports vLLM
 
     return measure.main(arguments)
+
+
+def _on_both_clocks(arguments: Sequence[str], out: Path) -> int:
+    """Real time in a process of its own: its scores import the plugin's operations, which only lie in the tree."""
+    path = os.pathsep.join(map(str, (places.ENGINE_SOURCE, places.ROOT)))
+    command = [sys.executable, "-m", "bench.compare.real", *arguments]
+    ran = subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, cwd=places.ROOT, check=False)
+    beside = out.with_name(f"{out.stem}-virtual.json")
+    code = ran.returncode or _on_the_virtual_clock(arguments, beside)
+    if code == 0:
+        virtual = json.loads(beside.read_text(encoding="utf-8"))
+        document = json.loads(out.read_text(encoding="utf-8")) | {"virtual": virtual["contenders"]}
+        out.write_text(json.dumps(document), encoding="utf-8")
+        beside.unlink()
+    return code
+
+
+def _shown_by(document: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], None]:
+    if document.get("clock") == "real":
+        return _show_real
+    tables = {"batching": _show_batching, "load": _show_load, "cpu": _show_cpu}
+    return tables.get(document.get("table", ""), _show)
+
+
+def _in_real_time(arguments: Sequence[str]) -> int:
+    """In a process of its own: its scenarios and scores import the plugin's operations, which only lie in the tree.
+
+    It finds the same loads' figures on the virtual clock in the file that `--out` names, and puts its own beside them.
+    """
+    path = os.pathsep.join(map(str, (places.ENGINE_SOURCE, places.ROOT)))
+    command = [sys.executable, "-m", "bench.compare.real", *arguments]
+    return subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, cwd=places.ROOT, check=False).returncode
 
 
 def _show(document: Mapping[str, Any]) -> None:
@@ -93,4 +138,56 @@ def _show_batching(document: Mapping[str, Any]) -> None:
             f"{own['qps_per_w']:.4f}",
             "" if own["fragmentation"] is None else f"{own['fragmentation']:.1%}",
         )
+    Console(width=120).print(table)
+
+
+def _show_load(document: Mapping[str, Any]) -> None:
+    table = Table(title=f"{document['gpu']}: {document['what']}", title_justify="left")
+    for name in ("requests/s", "contender", "P99 e2e s", "good", "turned away", "KV cache used", "busy"):
+        table.add_column(name, justify="right")
+    for rate, by_name in document["rates"].items():
+        for name, one in by_name.items():
+            shares = (one[column] for column in ("good_ratio", "rejected_ratio", "kv_usage", "busy_ratio"))
+            table.add_row(
+                rate, name, number(one["p99_e2e_s"], "{:.2f}"), *(number(share, "{:.1%}") for share in shares)
+            )
+    Console(width=120).print(table)
+
+
+def _show_cpu(document: Mapping[str, Any]) -> None:
+    agree = document["rank_correlation"]
+    title = f"{document['what']}; rank correlation {'unknown' if agree is None else f'{agree:.2f}'}"
+    table = Table(title=title, title_justify="left")
+    for name in ("contender", "emulated", "on the CPU"):
+        table.add_column(name, justify="left" if name == "contender" else "right")
+    for name, one in document["contenders"].items():
+        table.add_row(name, f"{one['emulated']:.2f}", f"{one['cpu']:.2f}")
+    Console(width=120).print(table)
+
+
+def _show_real(document: Mapping[str, Any]) -> None:
+    table = Table(title=f"{document['scenario']} on {document['gpu']}: virtual clock, real time", title_justify="left")
+    for name in (
+        "contender",
+        "goodput after 30 s",
+        "good",
+        "P99 TTFT s",
+        "P99 e2e s",
+        "turned away",
+        "failed",
+        "late ms",
+    ):
+        table.add_column(name, justify="left" if name == "contender" else "right")
+    for name, one in document["contenders"].items():
+        for clock, figures in (("virtual", document["virtual"][name]), ("real", one)):
+            table.add_row(
+                f"{name}, {clock}",
+                f"{figures['goodput_after_30s']:.3f}",
+                f"{figures['good_ratio']:.1%}",
+                number(figures["p99_ttft_s"], "{:.2f}"),
+                number(figures["p99_e2e_s"], "{:.1f}"),
+                f"{figures['rejected_ratio']:.1%}",
+                number(figures.get("failed"), "{:.0f}"),
+                number(None if figures.get("late_p99_s") is None else 1e3 * figures["late_p99_s"], "{:.0f}"),
+            )
     Console(width=120).print(table)

@@ -1,4 +1,4 @@
-"""How sure a mean over few seeds is. Belongs here: that arithmetic. Never: what is averaged.
+"""How sure a mean over few seeds is, and whether two orders agree. Belongs here: that arithmetic. Never: what of.
 
 Seeds are few and the same for all contenders, so intervals are Student's t over the seeds' values, and of ratios over
 the seeds' own ratios (paired): a bootstrap of three values would be far too narrow.
@@ -34,3 +34,15 @@ def ratio(values: Sequence[float], others: Sequence[float]) -> tuple[float | Non
         return None, None
     ratios = [a / b for a, b in zip(values, others, strict=True)]
     return mean(ratios), half_width(ratios)
+
+
+def rank_correlation(values: Sequence[float], others: Sequence[float]) -> float | None:
+    """Spearman's: Pearson's of the ranks, equal values sharing theirs. None where all on one side are equal."""
+    a, b = _ranks(values), _ranks(others)
+    return statistics.correlation(a, b) if len({*a}) > 1 and len({*b}) > 1 else None
+
+
+def _ranks(values: Sequence[float]) -> list[float]:
+    """From 0; equal values have the mean of theirs."""
+    ordered = sorted(values)
+    return [ordered.index(value) + (ordered.count(value) - 1) / 2 for value in values]

@@ -31,9 +31,9 @@ class Tokens:
             raise ValueError(f"cannot draw lengths from {self}: 1 <= median < p90 <= most must hold")
 
     def draw(self, source: random.Random, factor: float = 1.0) -> int:
-        """One length, `factor` times as long; at least 1."""
+        """One length, `factor` times as long, the longest too; at least 1."""
         drawn = source.lognormvariate(math.log(self.median), math.log(self.p90 / self.median) / P90)
-        return max(1, min(self.most, round(drawn * factor)))
+        return max(1, round(min(self.most, drawn) * factor))
 
 
 @dataclass(frozen=True, slots=True)

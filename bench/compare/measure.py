@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from bench.compare import batching, contenders, interval, search
+from bench.compare import batching, contenders, cpu, interval, loads, search
 from bench.compare.contenders import BUDGETS, CAPS, STEERED, Contender
 from bench.compare.options import add_options
 from bench.compare.pool import Pool
@@ -25,6 +25,7 @@ from bench.emulated_gpu import presets
 from bench.emulated_gpu.presets import Preset
 
 OURS = "model"
+_TABLES = {"batching": batching.measure, "load": loads.measure, "cpu": cpu.measure}
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -41,7 +42,7 @@ def main(arguments: Sequence[str]) -> int:
     seeds = range(options.first_seed, options.first_seed + options.seeds)
     if options.table is not None:
         with Pool(_told) as pool:
-            document = batching.measure(pool, gpu, seeds, options.quick)
+            document = _TABLES[options.table](pool, gpu, seeds, options.quick)
     else:
         document = compare(scenario, gpu, seeds, chosen, options.quick)
     options.out.parent.mkdir(parents=True, exist_ok=True)

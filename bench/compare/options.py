@@ -14,11 +14,19 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--scenario", default="shift80", help="which one (default shift80); a wrong name lists them")
     parser.add_argument(
         "--table",
-        choices=("batching",),
-        help="instead of a scenario: static batch, dynamic, dynamic with tiers, as in the seeds' first table",
+        choices=("batching", "load", "cpu"),
+        help="instead of a scenario: the seeds' first table (static batch, dynamic, dynamic with tiers), their second "
+        "(10, 30, 50, 100 requests/s), or the order of the contenders on this machine's CPU beside the emulated one",
     )
     parser.add_argument(
         "--gpu", default="A100-80G", help="which emulated GPU (default A100-80G); a wrong name lists them"
+    )
+    parser.add_argument(
+        "--clock",
+        choices=("virtual", "real"),
+        default="virtual",
+        help="real: behind vLLM's API server with the daemon as a process, as long as the scenario says; needs "
+        "--contenders (default virtual)",
     )
     parser.add_argument("--seeds", type=int, default=SEEDS, help=f"how many loads each is scored on (default {SEEDS})")
     parser.add_argument("--first-seed", type=int, default=1, help="the first of them, then 1 more each (default 1)")

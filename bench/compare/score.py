@@ -59,11 +59,14 @@ class Score:
     """Share of all KV entries that requests needed, answers included, that were found and not computed."""
     fragmentation: float | None
     """Mean share of empty slots in allocated KV blocks (the plugin's figure)."""
+    kv_usage: float | None
+    """Mean share of the KV cache's blocks that requests held."""
     power_w: float
     qps_per_w: float
     j_per_token: float | None
     """Joules per generated token."""
-    busy_ratio: float
+    busy_ratio: float | None
+    """Share of the time in which the device was in a step, while load came; so is the KV cache's."""
     changes: int
     """Changes of knobs that were carried out."""
     reversals: int
@@ -87,12 +90,13 @@ def score(job: Job, timeline: Timeline) -> Score:
     kept = [one.at_s for one in served if good(one, scenario)]
     arrivals = [ask.at_s for ask in scenario.asks(job.seed)]
     asked, settle_s = len(arrivals), min(SETTLE_S, seconds / 2)
-    kept_rate, asked_rate = _rate(kept, settle_s, seconds), _rate(arrivals, settle_s, seconds)
+    kept_rate, asked_rate = rate(kept, settle_s, seconds), rate(arrivals, settle_s, seconds)
     ends = [(begin_s, begin_s + phase.seconds) for begin_s, phase in scenario.begins()]
     settled = [(min(begin_s + PHASE_SETTLE_S, end_s), end_s) for begin_s, end_s in ends]
     done = [one.at_s + one.e2e_s for one in served if one.at_s + one.e2e_s < seconds]
     answers = sum(one.answer_tokens for one in served)
     device, cache = timeline.device, timeline.cache
+    loaded = [tick.view for tick in timeline.ticks if tick.at_s < seconds]
     energy_j = job.gpu.power.energy_j(timeline.seconds, device.busy_s, device.computing_s)
     changes, reversals = _moves(timeline)
     qps, power_w = len(done) / seconds, energy_j / timeline.seconds
@@ -103,7 +107,7 @@ def score(job: Job, timeline: Timeline) -> Score:
         good_ratio=len(kept) / asked if asked else 1.0,
         good_ratio_after_30s=kept_rate / asked_rate if asked_rate else 1.0,
         offered=asked / seconds,
-        phase_goodput=tuple(_rate(kept, begin_s, end_s) for begin_s, end_s in ends),
+        phase_goodput=tuple(rate(kept, begin_s, end_s) for begin_s, end_s in ends),
         phase_p99_ttft_s=tuple(percentile(_late(served, *one), 0.99) for one in settled),
         phase_rejected_ratio=tuple(_rejected(timeline, *one) for one in settled),
         qps_mean=qps,
@@ -117,10 +121,11 @@ def score(job: Job, timeline: Timeline) -> Score:
         hit_rate=cache.hit_tokens / cache.prompt_tokens if cache.prompt_tokens else None,
         kv_reuse=cache.hit_tokens / (cache.prompt_tokens + answers) if cache.prompt_tokens else None,
         fragmentation=_mean(tick.view.kv_fragmentation_ratio for tick in timeline.ticks),
+        kv_usage=_mean(view.kv_cache_usage_ratio for view in loaded),
         power_w=power_w,
         qps_per_w=qps / power_w,
         j_per_token=energy_j / answers if answers else None,
-        busy_ratio=device.busy_s / timeline.seconds,
+        busy_ratio=_mean(view.gpu_utilization_ratio for view in loaded),
         changes=changes,
         reversals=reversals,
         most_running=timeline.most_running,
@@ -132,7 +137,8 @@ def percentile(values: Sequence[float], q: float) -> float | None:
     return sorted(values)[max(0, math.ceil(q * len(values)) - 1)] if values else None
 
 
-def _rate(moments: Iterable[float], from_s: float, to_s: float) -> float:
+def rate(moments: Iterable[float], from_s: float, to_s: float) -> float:
+    """A second, of the moments from `from_s` on and before `to_s`."""
     return sum(from_s <= at_s < to_s for at_s in moments) / (to_s - from_s)
 
 

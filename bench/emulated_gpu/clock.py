@@ -47,3 +47,25 @@ class VirtualClock:
         if duration_s < 0:
             raise ValueError(f"cannot advance a clock by {duration_s} s: time does not go back")
         self._now_s += duration_s
+
+
+class WorkClock:
+    """What this process works, in seconds from ``start`` on, and what it would have slept, which passes at once.
+
+    Other work on the machine takes no time on it, so a busy machine measures as an idle one does. Before ``start`` it
+    stands at 0: making an engine takes no time. Only for one thread at a time.
+    """
+
+    def __init__(self) -> None:
+        self._zero_s: float | None = None
+        self._slept_s = 0.0
+
+    def start(self) -> None:
+        """Time passes from now on."""
+        self._zero_s = time.process_time()
+
+    def now_s(self) -> float:
+        return 0.0 if self._zero_s is None else time.process_time() - self._zero_s + self._slept_s
+
+    def sleep_until(self, moment_s: float) -> None:
+        self._slept_s += max(0.0, moment_s - self.now_s())

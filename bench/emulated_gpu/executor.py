@@ -19,14 +19,17 @@ import os
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
+from pathlib import Path
 from typing import Any, ClassVar
 
 from vllm.v1.executor.abstract import Executor
 from vllm.v1.kv_cache_interface import FullAttentionSpec, MLAAttentionSpec
 from vllm.v1.outputs import ModelRunnerOutput
 
+from bench.emulated_gpu import presets
 from bench.emulated_gpu.clock import Clock, RealClock
 from bench.emulated_gpu.ledger import DeviceStep, Ledger
+from bench.emulated_gpu.nvml_feed import NvmlFeed
 from bench.emulated_gpu.settings import EmulatedGpu, load
 
 _NOTHING_TO_DO = frozenset(
@@ -91,6 +94,15 @@ class EmulatedGpuExecutor(Executor):  # type: ignore[misc]  # vLLM is untyped he
         """Those of them that tokens took, not reading weights or the KV cache: what a power model tells apart."""
         self.speed = 1.0
         """Share of its speed the device runs at; below 1 it is throttled. May be set at any time."""
+        self._feed = self._shown_in_nvml()
+
+    def _shown_in_nvml(self) -> NvmlFeed | None:
+        if not self.gpu.nvml_script:
+            return None
+        preset, memory_gib = presets.by_name(self.gpu.card), presets.CARDS[self.gpu.card].memory_gb
+        feed = NvmlFeed(Path(self.gpu.nvml_script), preset.nvml_name, memory_gib, preset.power, self, self.clock)
+        feed.start()
+        return feed
 
     # -- start-up: what the engine core asks once
 
@@ -174,6 +186,8 @@ class EmulatedGpuExecutor(Executor):  # type: ignore[misc]  # vLLM is untyped he
 
     def shutdown(self) -> None:
         self._handed_over.clear()
+        if self._feed is not None:
+            self._feed.close()
 
     def collective_rpc(
         self,

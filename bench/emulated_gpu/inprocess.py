@@ -174,6 +174,7 @@ class InProcessEngine:
         """Ends the engine. It cannot be used afterwards; its memory goes at the next garbage collection."""
         self.core.model_executor.shutdown()
         self.core.scheduler.shutdown()
+        _forget_groups()
 
     def __enter__(self) -> Self:
         return self
@@ -249,3 +250,10 @@ def _sampling_params(max_tokens: int) -> Any:
     from vllm import SamplingParams
 
     return SamplingParams(max_tokens=max_tokens, ignore_eos=True, temperature=0.0, detokenize=False)
+
+
+def _forget_groups() -> None:
+    """A worker that computed leaves vLLM's process-wide groups behind, and those of one model do not fit the next."""
+    parallel_state = importlib.import_module("vllm.distributed.parallel_state")
+    parallel_state.destroy_model_parallel()
+    parallel_state.destroy_distributed_environment()

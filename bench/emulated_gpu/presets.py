@@ -81,7 +81,10 @@ class Preset:
     step: StepModel
     power: PowerModel
     num_blocks: int
-    """KV cache, blocks of BLOCK_TOKENS."""
+    """KV cache, blocks of `block_tokens`."""
+    block_tokens: int = BLOCK_TOKENS
+    kv_gb: float = 0.0
+    """The same cache in GB."""
 
 
 LLAMA_8B = Model("Llama-3.1-8B", 8.03e9, 32, 8, 128)
@@ -111,6 +114,7 @@ def roofline(name: str, card: Card, model: Model = LLAMA_8B) -> Preset:
         ),
         power=PowerModel(card.idle_w, card.idle_w + MEMORY_POWER_SHARE * (card.cap_w - card.idle_w), card.cap_w),
         num_blocks=int(pool_gb * 1e9 / model.kv_bytes_per_token / BLOCK_TOKENS),
+        kv_gb=round(pool_gb, 2),
     )
 
 

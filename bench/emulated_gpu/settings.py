@@ -5,8 +5,9 @@ Two ways in, the first wins:
 - vLLM's ``--additional-config '{"emulated_gpu": {...}}'``
 - the environment variable ``EMULATED_GPU='{...}'``
 
-The object has up to three keys, each optional: ``step`` (the fields of ``StepModel``), ``tokens`` (the fields of
-``TokenRule``) and ``kv_cache_mib``. Example: ``{"step": {"base_ms": 10, "per_token_us": 50}}``.
+The object has up to five keys, each optional: ``step`` (the fields of ``StepModel``), ``tokens`` (the fields of
+``TokenRule``), ``kv_cache_mib``, and ``card`` with ``nvml_script``. Example:
+``{"step": {"base_ms": 10, "per_token_us": 50}}``.
 """
 
 from __future__ import annotations
@@ -31,6 +32,10 @@ class EmulatedGpu:
     tokens: TokenRule = field(default_factory=TokenRule)
     kv_cache_mib: int = 1024
     """Memory offered to the KV cache, MiB. ``--num-gpu-blocks-override`` sets the number of blocks directly."""
+    card: str = "A100-80G"
+    """The preset as which it shows itself in NVML."""
+    nvml_script: str = ""
+    """Where the scripted NVML (bench/emulated_nvml) reads; empty: the device is in no NVML."""
 
     def __post_init__(self) -> None:
         if self.kv_cache_mib < 1:

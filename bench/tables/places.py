@@ -6,7 +6,11 @@ import re
 
 
 class NoPlace(Exception):
-    """The page has no place of that name; the text says which and the remedy."""
+    """The page has no place of that name."""
+
+    def __init__(self, name: str) -> None:
+        begin, end = f"<!-- table {name} -->", "<!-- end -->"
+        super().__init__(f"it has no place for {name}; add the lines {begin} and {end} where the table is to be")
 
 
 def has(page: str, name: str) -> bool:
@@ -20,5 +24,5 @@ def fill(page: str, name: str, table: str) -> str:
     place = re.compile(re.escape(begin) + r"\n.*?" + re.escape(end), re.DOTALL)
     filled, count = place.subn(lambda _: f"{begin}\n{table}\n{end}", page, count=1)
     if count == 0:
-        raise NoPlace(f"it has no place for {name}; add the lines {begin} and {end} where the table is to be")
+        raise NoPlace(name)
     return filled

@@ -16,6 +16,7 @@ from typing import Any
 from bench.emulated_gpu.inprocess import InProcessEngine
 from bench.emulated_gpu.power import PowerModel
 from bench.sensors.exposition import VLLM_BOUNDS
+from bench.virtual.device import Device
 from bench.virtual.timeline import Served
 from bench.virtual.workload import Ask
 from domain.histogram import Histogram
@@ -62,10 +63,16 @@ class Meter:
     """Follows every request. The bounds of the objectives are among the histograms', as operators are advised."""
 
     def __init__(
-        self, engine: InProcessEngine, slos: Iterable[Slo], gpu_name: str, power: PowerModel | None = None
+        self,
+        engine: InProcessEngine,
+        device: Device,
+        slos: Iterable[Slo],
+        gpu_name: str,
+        power: PowerModel | None = None,
     ) -> None:
         """`power` None: the device does not tell its power."""
         self._engine = engine
+        self._device = device
         self._gpu_name = gpu_name
         self._power = power
         self._seen_energy_j = 0.0
@@ -173,13 +180,13 @@ class Meter:
 
     def gpus(self) -> GpusReading:
         """The device as NVML would show it: share of time in which it computed, power, energy. Memory is not played."""
-        now_s, busy_s = self._engine.clock.now_s(), self._engine.executor.busy_s
+        now_s, busy_s = self._engine.clock.now_s(), self._device.busy_s
         passed_s, worked_s = now_s - self._seen_at_s, busy_s - self._seen_busy_s
         self._seen_at_s, self._seen_busy_s = now_s, busy_s
         share = min(1.0, worked_s / passed_s) if passed_s > 0 else None
         reading = GpuReading(0, "GPU-virtual", self._gpu_name, utilization_ratio=share)
         if self._power is not None:
-            energy_j = self._power.energy_j(now_s, busy_s, self._engine.executor.computing_s)
+            energy_j = self._power.energy_j(now_s, busy_s, self._device.computing_s)
             watts = (energy_j - self._seen_energy_j) / passed_s if passed_s > 0 else None
             self._seen_energy_j = energy_j
             reading = replace(reading, power_w=watts, power_limit_w=self._power.cap_w, energy_j=energy_j)

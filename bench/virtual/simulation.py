@@ -6,16 +6,19 @@ Belongs here: that order. Never: what is measured, what is decided.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
-from bench.emulated_gpu.clock import VirtualClock
+from bench.emulated_gpu.clock import Clock, VirtualClock
 from bench.emulated_gpu.inprocess import EngineSettings, InProcessEngine
 from bench.emulated_gpu.power import PowerModel
+from bench.virtual.device import Device, Measured, Used
 from bench.virtual.door import Door
 from bench.virtual.meter import Meter
 from bench.virtual.pilot import Pilot, Steering
 from bench.virtual.plugin import Plugin
-from bench.virtual.timeline import Cache, Device, Tick, Timeline
+from bench.virtual.timeline import Cache, Tick, Timeline
 from bench.virtual.workload import Ask
 from domain.readings.engine import CoreStats
 from domain.runtime import EngineRuntime
@@ -46,21 +49,26 @@ class Simulation:
         power: PowerModel | None = None,
         later_slos: tuple[Slo, ...] = (),
         steered_by: Callable[[Plugin], Steering] | None = None,
+        clock: Clock | None = None,
+        executor_class: type[Any] | None = None,
     ) -> None:
         """`policies` None: nobody steers, the engine keeps its start-up settings. `gpu_name` is NVML's, for profiles.
 
         `workload` is in the order of arrival and may be without end. `later_slos` are those that `aim_at` will bring.
         `steered_by` makes somebody else than the daemon who steers; then `policies` and `guards` are not used.
+        `clock` None: a virtual one. With an `executor_class` of vLLM's own the model runs, on the CPU; `clock` is then
+        to be the machine's.
         """
-        self.clock = VirtualClock()
-        self.engine = InProcessEngine(engine, clock=self.clock)
+        self.clock: Clock = VirtualClock() if clock is None else clock
+        self.engine = InProcessEngine(engine, clock=self.clock, executor_class=executor_class)
+        self.device: Device = Measured(self.engine) if executor_class else self.engine.executor
         self.plugin = Plugin(self.engine, lambda: EPOCH.timestamp() + self.clock.now_s())
         self._workload = iter(workload)
         self._next = next(self._workload, None)
         self._tick_s = tick_s
         self._next_tick_s = 0.0
         self._door = Door(self.plugin)
-        self._meter = Meter(self.engine, (*slos, *later_slos), gpu_name, power)
+        self._meter = Meter(self.engine, self.device, (*slos, *later_slos), gpu_name, power)
         self._pilot: Steering = (
             Pilot(self.plugin, policies, guards or GuardSettings(), slos, tick_s)
             if steered_by is None
@@ -95,16 +103,17 @@ class Simulation:
         self.engine.close()
 
     def _timeline(self) -> Timeline:
-        executor, core = self.engine.executor, self._core
+        device, core = self.device, self._core
+        taken = tuple(device.taken) if isinstance(device, Measured) else ()
         return Timeline(
             seconds=self.clock.now_s(),
             ticks=tuple(self._ticks),
             served=tuple(self._meter.served),
             refused=self._door.refused,
             latencies=self._meter.latencies(),
-            steps=executor.steps,
+            steps=device.steps,
             turned_away=tuple(self._door.turned_away),
-            device=Device(executor.busy_s, executor.computing_s),
+            device=Used(device.busy_s, device.computing_s, taken),
             cache=Cache(core.cache_prompt_tokens or 0, core.cache_hit_tokens or 0) if core else Cache(),
             preemptions=(core.preemptions or 0) if core else 0,
             most_running=self._meter.most_running,
@@ -120,10 +129,12 @@ class Simulation:
             self._next = next(self._workload, None)
 
     def _step(self) -> None:
-        before = self.clock.now_s(), self.engine.executor.steps
-        self._meter.took_step(self.engine.step())
-        if (self.clock.now_s(), self.engine.executor.steps) == before:
-            self.clock.advance(PATIENCE_S)
+        before = self.clock.now_s(), self.device.steps
+        with self.device.turn() if isinstance(self.device, Measured) else nullcontext():
+            new_tokens = self.engine.step()
+        self._meter.took_step(new_tokens)
+        if (self.clock.now_s(), self.device.steps) == before:
+            self.clock.sleep_until(before[0] + PATIENCE_S)
 
     def _tick(self) -> None:
         now_s = self.clock.now_s()

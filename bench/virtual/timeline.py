@@ -6,8 +6,9 @@ Belongs here: the run as values, and the few sums that every reader wants. Never
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from bench.virtual.device import Used
 from domain.decision import Decision
 from domain.histogram import Histogram
 from domain.slo import Latency
@@ -47,15 +48,6 @@ class Tick:
 
 
 @dataclass(frozen=True, slots=True)
-class Device:
-    """The emulated device over a whole run."""
-
-    busy_s: float = 0.0
-    computing_s: float = 0.0
-    """Of these seconds, those that tokens took (bench/emulated_gpu/power.py)."""
-
-
-@dataclass(frozen=True, slots=True)
 class Cache:
     """The prefix cache over a whole run, in tokens."""
 
@@ -79,7 +71,7 @@ class Timeline:
     """Steps of the engine with tokens in them."""
     turned_away: tuple[float, ...] = ()
     """When requests came that the door did not let in, seconds."""
-    device: Device = Device()
+    device: Used = field(default_factory=Used)
     """What the device did."""
     cache: Cache = Cache()
     """What the prefix cache spared, as of the last tick; so are the preemptions."""

@@ -10,16 +10,22 @@ import pytest
 
 pytest.importorskip("vllm")
 
-from bench.compare import batching, contenders, search
+from bench.compare import batching, contenders, cpu, search
+from bench.compare.asking import served
 from bench.compare.lengths import SHAPES, SHORT, Tokens
 from bench.compare.limiters import Aimd, Gradient, Second
-from bench.compare.run import Job, run
+from bench.compare.run import ON_CPU, Job, run
 from bench.compare.scenario import Objectives, Phase, Scenario
 from bench.compare.scenarios import SCENARIOS, on
 from bench.compare.score import PHASE_SETTLE_S, good, percentile, score
 from bench.compare.workload import Hot, Stream, fingerprint
+from bench.emulated_gpu.clock import WorkClock
+from bench.emulated_gpu.inprocess import EngineSettings
 from bench.emulated_gpu.presets import by_name
+from bench.emulated_gpu.step_model import StepModel
 from bench.proof.plan import PLAN
+from bench.virtual import Ask, Simulation
+from bench.virtual.device import Step
 from domain.histogram import Histogram
 from domain.knobs import MAX_NUM_BATCHED_TOKENS, MAX_NUM_SEQS
 from domain.slo import Latency, Slo
@@ -77,6 +83,16 @@ def test_every_scenario_fits_the_engines_length_and_starts_at_0(name: str) -> No
     assert all(0.0 <= ask.at_s < scenario.seconds for ask in asked)
     assert scenario.at(0.0) is scenario.phases[0]
     assert scenario.at(scenario.seconds + 20.0) is scenario.phases[-1]
+
+
+def test_prompts_of_contextgrow_grow_tenfold_and_requests_come_as_often_as_before() -> None:
+    scenario = on("contextgrow", GPU)
+    lengths: dict[str, list[int]] = {}
+    for ask in scenario.asks(1):
+        lengths.setdefault(scenario.at(ask.at_s).name, []).append(len(ask.prompt))
+    first, *_, last = lengths.values()
+    assert sum(last) / len(last) == pytest.approx(10 * sum(first) / len(first), rel=0.15)
+    assert len(last) == pytest.approx(len(first), rel=0.25)
 
 
 def test_a_slower_card_is_asked_less() -> None:
@@ -235,3 +251,46 @@ def test_the_gradient_falls_when_latency_leaves_its_long_term_and_rests_while_th
     assert limiter.update(64.0, seen(64, 0.0, 0.03)) > 64.0
     assert limiter.update(64.0, seen(64, 0.0, 0.12)) < 64.0
     assert limiter.update(64.0, seen(10, 0.0, 0.12)) == 64.0
+
+
+def test_the_twin_of_a_cpu_is_the_law_of_its_steps_whatever_else_the_machine_did_now_and_then() -> None:
+    source, law = random.Random(1), StepModel(4.0, 30.0, 50.0)
+    held = [(source.randint(1, 900), source.randint(0, 20_000)) for _ in range(300)]
+    taken = [Step(*one, law.step_s(*one) + (0.5 if n % 100 == 0 else 0.0)) for n, one in enumerate(held)]
+    found = cpu.fit(taken)
+    assert found.base_ms == pytest.approx(4.0, rel=0.01)
+    assert found.per_token_us == pytest.approx(30.0, rel=0.01)
+    assert found.per_context_token_ns == pytest.approx(50.0, rel=0.01)
+
+
+def test_a_slower_cpu_is_asked_less_and_given_more_time() -> None:
+    slow, fast = (cpu.load(StepModel(base, token, 100.0), 10.0).phases[0] for base, token in ((8.0, 60.0), (4.0, 30.0)))
+    assert slow.streams[0].rate == pytest.approx(fast.streams[0].rate / 2)
+    assert slow.objectives.itl_s > 1.9 * fast.objectives.itl_s
+
+
+def test_on_the_cpu_the_model_runs_and_its_steps_are_timed() -> None:
+    from vllm.v1.executor.uniproc_executor import UniProcExecutor
+
+    clock = WorkClock()
+    settings = EngineSettings(num_blocks=128, block_size=32, extra=ON_CPU)
+    asked = [Ask(0.0, "a", tuple(range(8, 72)), 4)]
+    simulation = Simulation(settings, asked, None, clock=clock, executor_class=UniProcExecutor)
+    try:
+        clock.start()
+        timeline = simulation.run(0.5)
+        while not timeline.served:
+            timeline = simulation.run(0.5)
+    finally:
+        simulation.close()
+    assert [one.answer_tokens for one in timeline.served] == [4]
+    assert [step.tokens for step in timeline.device.taken] == [64, 1, 1, 1]
+    assert [step.context_tokens for step in timeline.device.taken] == [0, 64, 65, 66]
+    assert 0.0 < timeline.device.busy_s <= timeline.seconds
+
+
+def test_tokens_that_came_in_one_piece_waited_once() -> None:
+    one = served(Ask(1.0, "a", (8,) * 5, 4), [1.5, 1.6, 1.9], tokens=4)
+    assert one.ttft_s == pytest.approx(0.5)
+    assert one.e2e_s == pytest.approx(0.9)
+    assert one.p95_gap_s == one.worst_gap_s == pytest.approx(0.3)

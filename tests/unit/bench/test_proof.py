@@ -40,7 +40,7 @@ class Runs:
 
     def main(self, arguments: Sequence[str]) -> int:
         self.asked.append(list(arguments))
-        scenario = arguments[1]
+        scenario = arguments[arguments.index("--scenario") + 1]
         if scenario == self.fails_at:
             return 3
         Path(arguments[-1]).parent.mkdir(parents=True, exist_ok=True)
@@ -50,7 +50,7 @@ class Runs:
 
 @pytest.fixture
 def page(tmp_path: Path) -> Path:
-    path = tmp_path / "page.md"
+    path = tmp_path / "compare.md"
     path.write_text("".join(f"<!-- table {one.scenario} A100-80G -->\n<!-- end -->\n" for one in PLAN))
     return path
 
@@ -60,10 +60,10 @@ def test_what_is_chosen_runs_on_the_named_seeds_and_its_tables_are_written(
 ) -> None:
     runs = Runs()
     monkeypatch.setattr(command, "compare", runs)
-    chosen = ["--only", "steady,flash", "--page", str(page), "--into", str(tmp_path / "out"), "--json"]
+    chosen = ["--only", "steady,flash", "--docs", str(page.parent), "--into", str(tmp_path / "out"), "--json"]
     assert command.main([*chosen, "--seeds", "3", "--first-seed", "21"]) == 0
-    assert [one[1] for one in runs.asked] == ["steady", "flash"]
-    assert all(one[6:10] == ["--seeds", "3", "--first-seed", "21"] for one in runs.asked)
+    assert [one[one.index("--scenario") + 1] for one in runs.asked] == ["steady", "flash"]
+    assert all(one[:4] == ["--seeds", "3", "--first-seed", "21"] for one in runs.asked)
     assert page.read_text().count("| model | 2.000") == 2
     told = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert told["scenarios"]["flash"]["ratios"]["vllm_default"] == RATIO
@@ -74,7 +74,7 @@ def test_a_comparison_that_fails_ends_the_proof_and_leaves_the_page(
 ) -> None:
     before = page.read_text()
     monkeypatch.setattr(command, "compare", Runs(fails_at="idle"))
-    chosen = ["--only", "steady,idle,flash", "--page", str(page), "--into", str(tmp_path / "out")]
+    chosen = ["--only", "steady,idle,flash", "--docs", str(page.parent), "--into", str(tmp_path / "out")]
     assert command.main(chosen) == 3
     assert page.read_text() == before
 
@@ -82,7 +82,10 @@ def test_a_comparison_that_fails_ends_the_proof_and_leaves_the_page(
 def test_the_page_has_a_place_for_every_table_of_the_proof() -> None:
     text = (places.ROOT / "docs" / "compare.md").read_text()
     wanted = [f"{one.scenario} {one.gpu}" for one in PLAN]
-    assert [name for name in (*wanted, "batching A100-80G", summary.NAME) if not has(text, name)] == []
+    others = ("batching A100-80G", "cpu", "real flash A100-80G", summary.NAME)
+    assert [name for name in (*wanted, *others) if not has(text, name)] == []
+    seeds = (places.ROOT / "docs" / "benchmarks.md").read_text()
+    assert [name for name in ("seeds schemes", "seeds load", "seeds ledger") if not has(seeds, name)] == []
 
 
 def test_an_unknown_comparison_is_refused_with_those_there_are(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bench.tables import batching, comparison, main
+from bench.tables import batching, comparison, main, seeds
 from bench.tables.places import NoPlace, fill
 
 PAGE = "before\n<!-- table a b -->\nold\n<!-- end -->\nafter\n<!-- table c d -->\nkept\n<!-- end -->\n"
@@ -118,3 +118,45 @@ def test_a_batching_table_has_a_column_a_scheme_and_goes_to_its_own_place(tmp_pa
     assert "| P99 end to end, at 0.8 of static's capacity (5.20 requests/s) | 3.46 s | 3.46 s |" in rows
     assert "| prompt tokens found in the cache |  |  |" in rows
     assert batching.table(document) in page.read_text()
+
+
+AT = {"p99_e2e_s": 4.0, "fragmentation": 0.02, "qps_per_w": 0.05, "power_w": 200.0}
+BATCHING = {
+    "table": "batching",
+    "gpu": "b",
+    "schemes": {
+        name: {"qps": qps, "at_capacity": AT, "at_load": {"1": AT}}
+        for name, qps in (("static 8", 10.0), ("dynamic", 20.0), ("dynamic + tiers", 20.0))
+    },
+}
+
+
+def test_the_seeds_tables_have_their_figures_and_ours_and_ratios_to_the_first() -> None:
+    _, _, static, dynamic, _ = seeds.schemes(BATCHING).splitlines()
+    assert static.startswith("| static 8 | 42 (1.00 x) | 10.0 (1.00 x) | 350 ms (1.00 x) | 4.00 s (1.00 x) | 18 %")
+    assert dynamic.startswith("| dynamic | 58 (1.38 x) | 20.0 (2.00 x) | 270 ms (0.77 x) | 4.00 s (1.00 x) | 12 %")
+    hours = seeds.ledger(BATCHING).splitlines()[2]
+    assert hours.endswith("| 2.78 (1.00 x) | 1.39 (0.50 x) | 1.39 (0.50 x) |"), (
+        "100,000 requests at 10 and at 20 a second"
+    )
+
+
+def test_a_document_goes_to_any_page_that_wants_one_of_its_tables_and_to_no_other(tmp_path: Path) -> None:
+    page, found = tmp_path / "page.md", tmp_path / "batching.json"
+    found.write_text(json.dumps(BATCHING))
+    page.write_text("<!-- table seeds ledger -->\n<!-- end -->\n")
+    assert main([str(page), str(found)]) == 0
+    assert "GPU hours" in page.read_text()
+    page.write_text(PAGE)
+    assert main([str(page), str(found)]) == 1
+
+
+def test_the_seeds_load_has_the_default_first_and_ours_second() -> None:
+    one = {"p99_e2e_s": 2.0, "kv_usage": 0.5, "fragmentation": 0.02, "busy_ratio": 0.9, "rejected_ratio": 0.0}
+    by_name = {"vllm_default": one, "model": {**one, "p99_e2e_s": 1.0, "rejected_ratio": 0.25}}
+    rates = dict.fromkeys(("10", "30", "50", "100"), by_name)
+    _, _, first, *_ = seeds.load({"kv_gb": 54.0, "rates": rates}).splitlines()
+    assert first == (
+        "| 10 | 380 ms | 2.00 s; 1.00 s | 48 GB | 27.0 GB; 27.0 GB | 12 % | 2.0 %; 2.0 % | 65 % | 90 %; 90 % "
+        "| 0.0 %; 25.0 % |"
+    )
