@@ -82,7 +82,7 @@ async def serve(settings: Settings, settings_file: Path | None) -> None:
         gc.collect()
         gc.freeze()  # what the start made stays: left alone, Python looks more often at what comes and goes
         supervisor.ready()  # whether or not the engine is there
-        logger.info("started: mode %s, engine %s, history %s", settings.mode, settings.engine.url, writer.where)
+        logger.info("started: mode %s, engine %s, history %s", loop.observed.mode, settings.engine.url, writer.where)
         await stop.wait()
         ending.begin()
         supervisor.stopping()

@@ -60,15 +60,19 @@ def init(
     engine, prometheus = _address(engine, "--engine"), _address(prometheus, "--prometheus")
     if path != STDOUT and Path(path).exists():
         raise SettingsError(f"cannot write {path}: it is there already; name another file, or move it away")
+    if engine_token_file is not None:
+        _token(engine_token_file, "--engine-token-file")
     found = asyncio.run(init_probe.probe(engine, engine_token_file, prometheus))
     if api_token_file is not None:
-        _token(api_token_file)
+        if not api_token_file.exists():
+            _write(api_token_file, secrets.token_urlsafe(32) + "\n", 0o600)
+        _token(api_token_file, "--api-token-file")
     text = compose(found, engine_token_file, api_token_file, clock.now().wall, store)
     if path == STDOUT:
         typer.echo(text, nl=False)
         return
     _write(Path(path), text, 0o644)
-    for line in said(found):
+    for line in said(found, engine_token_file):
         typer.echo(line)
     typer.echo(f"Written: {path}. Look through it, then: vllm-governor run --config {path}")
 
@@ -95,7 +99,7 @@ def compose(
     notes = {
         "": [
             f"Settings of vllm-governor, written by `vllm-governor init` {__version__} on {at:%Y-%m-%d}.",
-            *said(found),
+            *said(found, engine_token),
         ],
         "mode": [
             "It begins by looking on: `vllm-governor report` says what it would have done and what that would have "
@@ -109,23 +113,25 @@ def compose(
     return text
 
 
-def said(found: Found) -> list[str]:
-    """What was found, a sentence each."""
+def said(found: Found, engine_token: Path | None) -> list[str]:
+    """What was found, a sentence each; `engine_token` is what the plugin was shown."""
     engine = found.engine
     if engine.absence is not None:
         lines = [f"Engine: none was seen at {engine.url} ({engine.absence})."]
     else:
         lines = [f"Engine: vLLM {engine.version or 'of an unknown version'} at {engine.url}."]
-        lines.append(_plugin(found))
+        lines.append(_plugin(found, engine_token))
     lines.append(f"GPUs: {', '.join(found.gpus) or found.no_gpus}.")
     there = found.prometheus
     lines.append("Prometheus: none was seen." if there is None else f"Prometheus: {there.version} at {there.url}.")
     return lines
 
 
-def _plugin(found: Found) -> str:
+def _plugin(found: Found, token: Path | None) -> str:
     engine = found.engine
     if engine.runtime is None:
+        if engine.plugin_there and token is not None:
+            return f"Plugin: it is there, and {token} holds another token than vLLM's ({engine.plugin})."
         if engine.plugin_there:
             return f"Plugin: it is there, and its token is needed: name it with --engine-token-file ({engine.plugin})."
         return f"Plugin: none, so nothing can be steered ({engine.plugin})."
@@ -162,17 +168,16 @@ def _address(url: str, option: str) -> str:
     return url.rstrip("/")
 
 
-def _token(path: Path) -> None:
-    """Make one where there is none."""
-    if not path.exists():
-        _write(path, secrets.token_urlsafe(32) + "\n", 0o600)
-        return
+def _token(path: Path, option: str) -> None:
+    """Raises SettingsError for a file that cannot be used as one with a token."""
     try:
         empty = not read_token(path)
     except TokenUnreadable as error:
-        raise SettingsError(f"cannot read the token file {path}: {error}") from error
+        raise SettingsError(
+            f"cannot read {option} {path}: {error}; name the file with the token, as a user that may read it"
+        ) from error
     if empty:
-        raise SettingsError(f"cannot use the token file {path}: it is empty; write a token into it, or remove it")
+        raise SettingsError(f"cannot use {option} {path}: it is empty; write a token into it, or remove it")
 
 
 def _write(path: Path, text: str, mode: int) -> None:

@@ -34,7 +34,8 @@ def install(
 
     It writes the unit, a drop-in for vLLM's own unit that loads the plugin, the service's user and its folder; makes
     tokens where there are none; enables the service, and starts it where there are settings. vLLM is not restarted.
-    Run again it changes nothing; a file that was changed by hand is kept, and said (exit status 1).
+    Run again it changes nothing; a file that was changed by hand is kept, and said (exit status 1), and so is a vLLM
+    whose unit systemd does not have.
 
     Examples:
 

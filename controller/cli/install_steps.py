@@ -28,7 +28,7 @@ COMMAND_S = 90.0
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """`words` say it; without `do` it is left as it is. `kept`: because it was changed by hand."""
+    """`words` say it; without `do` it is left as it is. `kept`: a person has to look at why."""
 
     words: str
     do: Callable[[], object] | None = None
@@ -43,12 +43,19 @@ def systemd_version() -> int | None:
     return None if found is None else int(found[1])
 
 
+def knows(unit: str) -> bool:
+    """Whether systemd has such a unit. Where there is no systemd to ask, nothing speaks against it."""
+    return _asked(["systemctl", "show", "--property=LoadState", "--value", unit]).strip() != "not-found"
+
+
 def to_install(target: Target, *, force: bool) -> Iterator[Step]:
     """Lazy: each step sees what those before it did. Raises CannotInstall when a step fails."""
     program = install_files.program() if target.whole_machine else install_files.PROGRAM
     unit_files = install_files.unit_files(target, program, systemd_version())
-    for one in (*install_files.shared(target), *unit_files, install_files.drop_in(target)):
+    for one in (*install_files.shared(target), *unit_files):
         yield _write(one, force=force)
+    known = not target.whole_machine or knows(target.steered)
+    yield _write(install_files.drop_in(target), force=force) if known else _unknown(target.steered)
     at = [] if target.whole_machine else [f"--root={target.root}"]
     yield _run(["systemd-sysusers", *at, "vllm-governor.conf"])
     yield _run(["systemd-tmpfiles", *at, "--create", "vllm-governor.conf"])
@@ -71,7 +78,11 @@ def left_to_install(target: Target) -> Iterator[str]:
     steered = target.steered
     if not target.whole_machine:
         yield f"on each machine, make {folder}/token and {folder}/api-token: openssl rand -base64 32, mode 0600"
-    yield f"systemctl restart {steered}   # when it suits you: it loads the plugin (installed in vLLM's environment)"
+    if target.whole_machine and not knows(steered):
+        named = "" if target.instance is None else f" --instance {target.instance}"
+        yield f"vllm-governor install --apply{named} --vllm-unit NAME.service   # vLLM's own; none: docs/operations.md"
+    else:
+        yield f"systemctl restart {steered}   # when it suits you: it loads the plugin (in vLLM's environment)"
     if not _exists(target.path(str(folder / "config.toml"))):
         yield (
             f"vllm-governor init {folder}/config.toml --engine-token-file {folder}/token "
@@ -132,6 +143,25 @@ def _write(one: Placed, *, force: bool) -> Step:
         return Step(f"keep {one.path}: it was changed by hand, or is not ours (--force replaces it)", kept=True)
     how = {State.ABSENT: "write", State.OURS: "renew", State.CHANGED: "replace, though changed by hand,"}[state]
     return Step(f"{how} {one.path}", lambda: _guarded(one.path, lambda: _put(one.path, one.text, 0o644)))
+
+
+def _unknown(unit: str) -> Step:
+    listed = _asked(["systemctl", "list-unit-files", "--no-legend", "--type=service", "*vllm*"])
+    names = [line.split()[0] for line in listed.splitlines() if line.strip()]
+    others = ", ".join(name for name in names if not name.startswith("vllm-governor"))
+    found = f"there is {others}" if others else "none has vllm in its name"
+    return Step(
+        f"leave out the drop-in for {unit}: systemd has no such unit; name vLLM's own with --vllm-unit ({found})",
+        kept=True,
+    )
+
+
+def _asked(command: Sequence[str]) -> str:
+    """What a command that changes nothing prints; empty where it cannot be run."""
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=COMMAND_S).stdout  # noqa: S603
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
 
 
 def _remove(one: Placed, *, force: bool) -> Step:

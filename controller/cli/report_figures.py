@@ -115,6 +115,8 @@ class Report:
 
     since: datetime
     until: datetime
+    began: datetime | None
+    """The first decision of the stretch; None: there is none."""
     modes: Counter[str]
     wishes: list[Wishes]
     verdicts: dict[tuple[str, str], Counter[str]]
@@ -141,6 +143,7 @@ def begin(since: datetime, until: datetime, decisions: Sequence[StoredDecision])
     report = Report(
         since=since,
         until=until,
+        began=min((one.at for one in rows), default=None),
         modes=Counter(one.mode.value for one in rows),
         wishes=sorted(grouped.values(), key=lambda w: -w.lasted_s),
         verdicts=dict(verdicts),

@@ -5,6 +5,7 @@ Belongs here: words and tables. Never: figures of its own.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 
 from rich.markup import escape
@@ -12,7 +13,11 @@ from rich.table import Table
 
 from controller.cli.report_figures import Gain, Report, verdict_counts
 from controller.cli.terminal import console
+from controller.history.recording import TICKS_A_CHUNK
 from domain.knobs import MAX_NUM_BATCHED_TOKENS
+
+JUST_BEGUN_S = 300.0
+"""The first of a recording is there after TICKS_A_CHUNK ticks, which last up to ten seconds as a rule."""
 
 
 def show(made: Report) -> None:
@@ -36,7 +41,7 @@ def show(made: Report) -> None:
 def _watched(made: Report) -> list[str]:
     watched = made.watched
     if watched.seconds <= 0:
-        return ["Nothing was recorded (store.recording_hours), so nothing can be said of the load."]
+        return [_nothing(made)]
     lines = [
         f"Recorded {_time(watched.seconds)}: requests ran {_share(watched.busy_s, watched.seconds)} of it, some waited "
         f"for room {_share(watched.short_s, watched.seconds)}; {watched.requests:.0f} finished."
@@ -48,6 +53,20 @@ def _watched(made: Report) -> list[str]:
                 f"{allowed:.2%} allowed."
             )
     return lines
+
+
+def _nothing(made: Report) -> str:
+    """Of the load: no recording reaches into the stretch."""
+    ago_s = math.inf if made.began is None else (made.until - made.began).total_seconds()
+    if ago_s < JUST_BEGUN_S:
+        return (
+            f"The daemon began {ago_s:.0f} s ago. What it sees is written every {TICKS_A_CHUNK} ticks: ask again in a "
+            "minute or two. Let it run for some hours of your usual load, best a day, before you go by what is said."
+        )
+    return (
+        "Nothing was recorded: no daemon ran in this time, it began less than a minute ago, or store.recording_hours "
+        "is 0. So nothing can be said of the load."
+    )
 
 
 def _wishes(made: Report) -> Table:

@@ -23,7 +23,8 @@ class Limits:
     swap: int | None
     """Of swap alone, beside the memory."""
     used: int | None
-    """What the cgroup that has the limit uses now; None: not told."""
+    """What the cgroup that has the limit uses now, without files that the kernel keeps only while there is room (the
+    model's, once it is loaded); None: not told."""
     where: str
     """The cgroup that has it; its own where there is none."""
 
@@ -51,7 +52,10 @@ def limits(cgroup: str, sys: Path) -> Limits:
         if swap is not None:
             swaps.append(swap if files.swap == "memory.swap.max" else max(0, swap - (limit or 0)))
     where = path if memory is None else memory[1]
-    used = _number(files.root / str(where).lstrip("/") / files.used)
+    folder = files.root / str(where).lstrip("/")
+    used = _number(folder / files.used)
+    if used is not None:
+        used = max(0, used - _cached(folder))
     return Limits(None if memory is None else memory[0], min(swaps, default=None), used, str(where))
 
 
@@ -70,6 +74,15 @@ def _find(cgroup: str, root: Path) -> tuple[PurePosixPath, _Files]:
 def _seen(root: Path, path: PurePosixPath, files: _Files) -> tuple[PurePosixPath, _Files]:
     """In a container the kernel may tell the host's path although the files begin at the container's own group."""
     return (path if (root / str(path).lstrip("/")).is_dir() else PurePosixPath("/")), files
+
+
+def _cached(folder: Path) -> int:
+    """Bytes of files that are read from disk again when memory is short. Version 1 tells each group's own before the
+    sums (`total_`) of those below it.
+    """
+    rows = (line.split() for line in (text(folder / "memory.stat") or "").splitlines())
+    found = {row[0].removeprefix("total_"): int(row[1]) for row in rows if len(row) == 2}
+    return found.get("inactive_file", 0) + found.get("active_file", 0)
 
 
 def _number(path: Path) -> int | None:

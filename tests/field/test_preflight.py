@@ -137,6 +137,20 @@ def test_the_limit_is_the_lowest_on_the_way_up_and_no_limit_is_none(
     assert cgroup.limits(group, scene.roots.sys).memory == limit
 
 
+def test_what_the_kernel_keeps_of_files_is_no_use_of_memory_in_either_version(scene: Scene) -> None:
+    for folder, files in (
+        ("", {"cgroup.controllers": "memory", "v/memory.max": "100", "v/memory.current": "99"}),
+        ("memory/", {"memory/v/memory.limit_in_bytes": "100", "memory/v/memory.usage_in_bytes": "99"}),
+    ):
+        for name, text in files.items():
+            scene.file(f"sys/fs/cgroup/{name}", text)
+        own, total = "inactive_file 1\nactive_file 1\n", "total_inactive_file 40\ntotal_active_file 30\n"
+        stat = own + total if folder else "inactive_file 40\nactive_file 30\n"
+        scene.file(f"sys/fs/cgroup/{folder}v/memory.stat", stat)
+        group = "4:memory:/v" if folder else "0::/v"
+        assert cgroup.limits(group, scene.roots.sys).used == 29
+
+
 async def test_ecc_that_a_card_has_not_is_no_failure_and_ecc_that_cannot_be_read_is(scene: Scene) -> None:
     """S5: ECC answers 3 (not supported) or 999 (unknown error)."""
     card = cards.rtx_4090()

@@ -168,6 +168,12 @@ def cap_of_the_rollback(scene: Scene) -> None:
     scene.knob(MAX_NUM_SEQS, 8.0)
 
 
+@CASES("envelope_cap", FAIL, "nowhere to grow", "--max-num-seqs 32")
+def cap_of_the_rollback_on_a_small_card(scene: Scene) -> None:
+    scene.cards(cards.rtx_4090())
+    scene.knob(MAX_NUM_SEQS, 8.0)
+
+
 @CASES("envelope_cap", NOT_APPLICABLE, "no row for NVIDIA GH200")
 def cap_of_another_card(scene: Scene) -> None:
     scene.cards(cards.gh200())

@@ -104,6 +104,12 @@ def about_to_be_killed(scene: Scene) -> None:
     limited(scene, str(88 * GIB), used=int(83.6 * GIB))
 
 
+@CASES("cgroup_memory", PASS, "the limit is 88 GiB")
+def full_of_the_models_files(scene: Scene) -> None:
+    limited(scene, str(88 * GIB), used=87 * GIB)
+    scene.file(f"{GROUP}/memory.stat", f"anon {9 * GIB}\ninactive_file {40 * GIB}\nactive_file {38 * GIB}\n")
+
+
 @CASES("cgroup_memory", UNKNOWN, "share the PID namespace")
 def another_pid_namespace(scene: Scene) -> None:
     scene.runtime()

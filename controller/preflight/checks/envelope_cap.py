@@ -6,16 +6,17 @@ Belongs here: this one check. Never: another.
 from __future__ import annotations
 
 from controller.preflight.looking import profile_of, startup
-from controller.preflight.result import FAIL, NOT_APPLICABLE, PASS, UNKNOWN, WARN, Check, Found
+from controller.preflight.result import FAIL, NOT_APPLICABLE, PASS, UNKNOWN, WARN, Check, DoesNotApply, Found, NotKnown
 from controller.preflight.surroundings import Surroundings
 from domain.knobs import MAX_NUM_SEQS
+from policies.profiles import A100_80G
 
 
 def _look(around: Surroundings) -> Found:
     value = startup(around, MAX_NUM_SEQS)
     fixed = around.settings.policies.static.fixed_batch_size
     if value <= fixed:
-        cure = "vllm serve MODEL --max-num-seqs 64"
+        cure = f"vllm serve MODEL --max-num-seqs {_wide(around)}"
         why = f"vLLM was started with --max-num-seqs {value:g}, the rollback's fixed batch is {fixed}: nowhere to grow"
         return Found(FAIL, why, cure)
     profile = profile_of(around)
@@ -26,6 +27,14 @@ def _look(around: Surroundings) -> Found:
     if value > profile.max_num_seqs:
         return Found(WARN, f"{told}: graphs and buffers for more are held and never used", cure)
     return Found(PASS, told)
+
+
+def _wide(around: Surroundings) -> int:
+    """For a GPU without a row of its own, the row in the middle."""
+    try:
+        return profile_of(around).max_num_seqs
+    except (DoesNotApply, NotKnown):
+        return A100_80G.max_num_seqs
 
 
 CHECK = Check(

@@ -22,7 +22,7 @@ def _look(around: Surroundings) -> Found:
         raise DoesNotApply("the kernel's NVIDIA driver has no GPU here")
     seen = around.gpus
     if seen.reading is not None:
-        return Found(PASS, f"NVML answers; the kernel has {count} GPU")
+        return Found(PASS, f"NVML shows {len(seen.reading.devices)} that the engine uses; the kernel has {count} GPU")
     why = seen.problem or seen.absence or "NVML was not read"
     if why == RELEASED:
         raise NotKnown(why)
@@ -53,7 +53,7 @@ def _cure(allowed: list[str]) -> str:
 
 CHECK = Check(
     "gpu_access",
-    "every GPU of the kernel's driver can be read",
+    "where the kernel's driver has GPUs, NVML shows the engine's",
     "field case S4: a device rule that names another device",
     frozenset({PASS, FAIL, NOT_APPLICABLE, UNKNOWN}),
     _look,

@@ -105,6 +105,15 @@ def test_it_makes_the_daemons_token_for_its_owner_alone_and_keeps_one_that_is_th
     assert "it is empty" in str(run(str(tmp_path / "c.toml"), *NOWHERE, "--api-token-file", str(token)).exception)
 
 
+def test_a_token_file_that_cannot_be_used_is_named_with_its_option_before_anything_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "governor.toml"
+    for name, why in (("gone", "No such file or directory"), (".", "Is a directory")):
+        done = run(str(path), *NOWHERE, "--engine-token-file", str(tmp_path / name))
+        assert isinstance(done.exception, SettingsError)
+        assert str(done.exception).startswith(f"cannot read --engine-token-file {tmp_path / name}: {why}; ")
+    assert not path.exists()
+
+
 async def test_what_is_there_is_written_into_it(tmp_path: Path) -> None:
     engine, prometheus = FakeEngine(), TestServer(_prometheus())
     await engine.server.start_server()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -158,6 +159,14 @@ def test_without_a_recording_the_gain_is_unknown(tmp_path: Path) -> None:
     text = CliRunner().invoke(app, ["report", "--db", str(path)]).output
     assert "Nothing was recorded" in text
     assert "unknown, no tick of that time was recorded" in text
+
+
+def test_a_daemon_that_has_just_begun_is_told_from_one_that_recorded_nothing(tmp_path: Path) -> None:
+    path = written(tmp_path / "h.db", [replace(HOLD, at=datetime.now(UTC) - timedelta(seconds=5))], [])
+    text = " ".join(CliRunner().invoke(app, ["report", "--db", str(path)]).output.split())
+    assert re.search(r"The daemon began \d+ s ago\.", text)
+    assert "ask again in a minute or two. Let it run for some hours of your usual load, best a day" in text
+    assert "Nothing was recorded" not in text
 
 
 def test_a_quiet_history_says_so(tmp_path: Path) -> None:

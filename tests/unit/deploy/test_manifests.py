@@ -19,6 +19,7 @@ import yaml
 
 from controller import settings as settings_module
 from tests.programs import need
+from tests.unit_file import UnitFile
 
 ROOT = Path(__file__).parents[3]
 KUBERNETES, COMPOSE = ROOT / "deploy" / "kubernetes", ROOT / "deploy" / "compose"
@@ -70,8 +71,23 @@ def test_services_and_probes_reach_ports_that_are_there() -> None:
 
 def test_the_probes_of_the_daemon_are_routes_that_need_no_token() -> None:
     source = (ROOT / "controller" / "api" / "health.py").read_text(encoding="utf-8")
-    for probe in ("readinessProbe", "livenessProbe"):
+    for probe in ("startupProbe", "livenessProbe"):
         assert f'Route("GET", "{CONTAINERS["governor"][probe]["httpGet"]["path"]}", Access.OPEN' in source
+
+
+def test_a_daemon_that_stumbles_does_not_take_vllm_out_of_its_service() -> None:
+    """A pod is ready when all of its containers are."""
+    assert "readinessProbe" not in CONTAINERS["governor"]
+    assert "readinessProbe" in CONTAINERS["vllm"]
+
+
+def test_an_answer_that_takes_its_time_is_no_reason_to_end_anybody() -> None:
+    """Kubernetes' own patience is a second, the start of a daemon may be the migration of a large history."""
+    probes = {(name, key): one[key] for name, one in CONTAINERS.items() for key in one if key.endswith("Probe")}
+    assert all(probe["timeoutSeconds"] >= 5 for (_, key), probe in probes.items() if key != "startupProbe")
+    start = probes["governor", "startupProbe"]
+    seconds = UnitFile(ROOT / "systemd" / "vllm-governor.service").one("TimeoutStartSec")
+    assert (start["periodSeconds"] * start["failureThreshold"], seconds) == (300, "5min")
 
 
 def test_every_mount_has_its_volume_and_each_volume_is_mounted() -> None:
@@ -91,6 +107,13 @@ def test_the_sidecar_may_do_nothing_beside_its_work() -> None:
     assert context["readOnlyRootFilesystem"]
     assert not context["allowPrivilegeEscalation"]
     assert context["capabilities"] == {"drop": ["ALL"]}
+
+
+@pytest.mark.parametrize("name", ["vllm", "governor"])
+def test_what_is_built_here_has_no_right_of_its_own_under_compose_either(name: str) -> None:
+    service = STACK["services"][name]
+    assert (service["cap_drop"], service["security_opt"]) == (["ALL"], ["no-new-privileges:true"])
+    assert not {"privileged", "ipc", "pid", "network_mode"} & service.keys()
 
 
 def environments() -> Iterator[tuple[str, Mapping[str, str], str | None]]:
@@ -132,6 +155,7 @@ def test_the_group_that_may_open_the_socket_is_the_daemons() -> None:
         group == str(CONTAINERS["governor"]["securityContext"]["runAsGroup"]) == str(POD["securityContext"]["fsGroup"])
     )
     assert STACK["services"]["vllm"]["environment"][SOCKET_GROUP] == group
+    assert STACK["services"]["vllm"]["group_add"] == [group], "without rights only a member may give a file to a group"
     assert f"USER {group}:{group}" in (ROOT / "deploy" / "container" / "Containerfile").read_text(encoding="utf-8")
 
 

@@ -22,6 +22,12 @@ from tests.unit_file import ROOT, SHIPPED, UnitFile
 PROGRAM = Path("/opt/governor/bin/vllm-governor")
 SYSTEMCTL = """#!/bin/sh
 [ "$1" = --version ] && { echo "systemd $SYSTEMD (x)"; exit 0; }
+for last; do :; done
+case "$1 $THERE " in
+  show*" $last "*) echo loaded; exit 0 ;;
+  show*) echo not-found; exit 0 ;;
+  list-unit-files*) printf '%s enabled enabled\\n' vllm-governor.service $THERE; exit 0 ;;
+esac
 echo "systemctl $*" >> "$CALLS"
 case "$*" in
   enable*) mkdir -p "$MACHINE/etc/systemd/system/multi-user.target.wants"
@@ -51,6 +57,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("CALLS", str(tmp_path / "calls"))
     monkeypatch.setenv("MACHINE", str(root))
     monkeypatch.setenv("SYSTEMD", "252")
+    monkeypatch.setenv("THERE", "vllm.service vllm@chat.service vllm@rag.service llm-server.service")
     monkeypatch.setattr(install_files, "MACHINE", root)
     monkeypatch.setattr(install_files, "program", lambda: PROGRAM)
     return root
@@ -187,6 +194,27 @@ def test_the_unnamed_one_goes_alone_and_the_folders_of_the_instances_are_not_to_
 def test_vllms_own_unit_is_the_one_that_is_named(machine: Path) -> None:
     run(machine, "install", "--apply", "--vllm-unit", "llm-server.service")
     assert "etc/systemd/system/llm-server.service.d/governor.conf" in files(machine)
+
+
+@pytest.mark.parametrize(
+    ("there", "named"), [("vllm-chat.service", "there is vllm-chat.service"), ("", "none has vllm in its name")]
+)
+def test_a_unit_of_vllm_that_is_not_there_is_said_with_those_that_are_and_the_daemon_is_installed(
+    machine: Path, monkeypatch: pytest.MonkeyPatch, there: str, named: str
+) -> None:
+    monkeypatch.setenv("THERE", there)
+    done = run(machine, "install", "--apply")
+    assert done.exit_code == 1
+    assert (
+        f"drop-in for vllm.service: systemd has no such unit; name vLLM's own with --vllm-unit ({named})" in done.output
+    )
+    assert "systemctl restart vllm.service" not in done.output
+    assert files(machine) == OURS - {"etc/systemd/system/vllm.service.d/governor.conf"} | TOKENS | {ENABLED}
+    again = "vllm-governor install --apply --instance b --vllm-unit NAME.service"
+    assert again in run(machine, "install", "--instance", "b").output
+    if there:
+        assert run(machine, "install", "--apply", "--vllm-unit", there).exit_code == 0
+        assert f"etc/systemd/system/{there}.d/governor.conf" in files(machine)
 
 
 @pytest.mark.parametrize(("systemd", "there"), [("249", False), ("252", False), ("254", True), ("257", True)])

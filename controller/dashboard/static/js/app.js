@@ -1,5 +1,6 @@
 // The page's start. Belongs here: the order in which its parts begin. Never: a part.
 
+import * as checks from "./checks.js";
 import * as explain from "./explain.js";
 import * as head from "./head.js";
 import * as i18n from "./i18n.js";
@@ -16,6 +17,7 @@ head.start();
 tiles.start();
 stack.start();
 side.start();
+checks.start();
 explain.start();
 keys.start();
 i18n.dress(document);

@@ -11,7 +11,7 @@ const MOST = 500;
 const POINTS = 900;
 /** Events come in bunches: one question for all of them. */
 const CALM_MS = 250;
-const SLOWLY_MS = { status: 10_000, knobs: 30_000, alerts: 15_000, cost: 60_000, past: 60_000 };
+const SLOWLY_MS = { status: 10_000, knobs: 30_000, alerts: 15_000, cost: 60_000, checks: 60_000, past: 60_000 };
 const RANGE_PAD_MS = 2000;
 
 /** Which questions an event of a kind raises. */
@@ -24,10 +24,10 @@ const RAISED = {
   source: ["status"],
   engine: ["status", "knobs"],
   problem: ["status"],
-  action: ["status", "knobs"],
+  action: ["status", "knobs", "checks"],
 };
 
-const loaders = { status, knobs, alerts, cost, past, decisions };
+const loaders = { status, knobs, alerts, cost, checks, past, decisions };
 const waiting = new Map();
 let stream = null;
 
@@ -79,6 +79,11 @@ async function alerts() {
 async function cost() {
   state.cost = await get("/cost");
   tell("cost");
+}
+
+async function checks() {
+  state.checks = await get("/check");
+  tell("checks");
 }
 
 async function past() {

@@ -6,6 +6,7 @@ export const state = {
   knobs: null,
   alerts: null,
   cost: null,
+  checks: null,
   /** Decisions of the window by uid, those that changed or tried to change something. */
   decisions: new Map(),
   /** What operators did, by request id. */
@@ -25,7 +26,7 @@ export function on(topics, heard) {
   }
 }
 
-/** Something is another: tick, status, knobs, alerts, cost, decisions, window, connection, words, theme, token. */
+/** Something is another: tick, status, knobs, alerts, cost, checks, decisions, window, connection, words, theme, token. */
 export function tell(topic, value) {
   for (const heard of listeners.get(topic) ?? []) heard(value, topic);
 }
