@@ -195,6 +195,7 @@ async def test_an_alert_of_alertmanager_sets_off_one_purge_however_often_it_is_r
     async with AlertmanagerServer(tmp_path / "am", tells, repeats="1s") as server, load:
         rig.daemon.start(api=listens, alerts={"incoming": incoming})
         await until("the daemon steers", lambda: "steering vLLM" in rig.log())
+        await until("the pause after meeting the engine is over", lambda: " applied: " in rig.log())
         before = await purges()
         labels = {"alertname": "GpuMemoryTight", "severity": "critical"}
         await server.post({"labels": labels}, {"labels": {"alertname": "Other"}})
