@@ -7,6 +7,7 @@ import asyncio
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from bench.demo.daemon import DaemonError
 from bench.footprint.process import ProcessGone
@@ -19,16 +20,22 @@ from bench.setup.plugin import make_plugin
 
 GOAL_P99_MS = 25.0
 GOAL_JITTER_MS = 50.0
-MEASURE_S, QUICK_S = 60.0, 15.0
+MINUTES = 1.0
+FILL_S = 200.0
+"""Then what the daemon keeps most of is full: its last 200 events, two minutes of evidence, one of readings."""
+QUICK_S = 15.0
 
 
 def main(arguments: Sequence[str]) -> int:
     """Runs the bench; exit code 0 when it ran, whatever came out."""
     parser = argparse.ArgumentParser(prog="python -m bench rest", description="Answers of the daemon under load.")
-    parser.add_argument("--quick", action="store_true", help=f"{QUICK_S:g} s instead of {MEASURE_S:g} s")
+    parser.add_argument("--minutes", type=float, default=MINUTES, help=f"how long is asked (default {MINUTES:g})")
+    parser.add_argument("--quick", action="store_true", help=f"{QUICK_S:g} s, too short to tell whether memory grows")
     parser.add_argument("--json", action="store_true", help="end with one JSON object on a line of its own")
     options = parser.parse_args(arguments)
-    plan = Plan(measure_s=QUICK_S if options.quick else MEASURE_S)
+    if not 0.1 <= options.minutes <= 24 * 60:
+        parser.error(f"cannot ask for {options.minutes:g} minutes: give 0.1 to 1440")
+    plan = Plan(QUICK_S, QUICK_S) if options.quick else Plan(options.minutes * 60, FILL_S)
     print(
         f"GET /api/v1/status {plan.rps:g} times a second for {plan.measure_s:g} s and {plan.streams} event streams; "
         f"the daemon steers a vLLM at a {plan.tick_s:g} s tick",
@@ -56,5 +63,17 @@ def _print(result: Mapping[str, object]) -> None:
           f"{result['ticks_missed']} left out")  # fmt: skip
     print(f"streams   {result['streams_open_at_end']} of {result['streams']} open at the end, "
           f"{result['events_received']} events, {result['ticks_not_received']} ticks not received")  # fmt: skip
-    print(f"daemon    {result['cpu_share']:.0%} of a core; memory {result['rss_mb']} MB, "
-          f"{result['rss_growth_mb']} MB more than when it was warm")  # fmt: skip
+    print(f"daemon    {result['cpu_share']:.0%} of a core")
+    print(_memory(result))
+
+
+def _memory(result: Mapping[str, Any]) -> str:
+    told = f"memory    {result['rss_mb']} MB at most"
+    if result["more_rss_growth_mb_per_min"] is None:
+        return f"{told}; the run is too short to tell whether it grows"
+    before, after = result["quiet_rss_growth_mb_per_min"]
+    return (
+        f"{told}; {result['rss_growth_mb_per_min']} MB a minute more with requests, {before} before them and {after} "
+        f"after: they add {result['more_rss_growth_mb_per_min']} (goal under "
+        f"{result['goal_more_rss_growth_mb_per_min']})"
+    )

@@ -22,7 +22,7 @@ from bench.load import Load, LoadOptions
 from bench.ports import free_port
 from bench.rest import summary
 from bench.rest.child import Child, ChildError
-from bench.rest.summary import Tick
+from bench.rest.summary import Looks, Tick
 from bench.server import VllmServer
 from bench.server_options import VllmOptions
 from bench.setup import places
@@ -30,10 +30,11 @@ from bench.setup import places
 EXECUTOR = "bench.emulated_gpu.executor.EmulatedGpuExecutor"
 """All of vLLM but the model: two cores have to hold the daemon and who asks it, too."""
 CLIENTS = 2
-QUIET_S = 15.0
-"""Ticks beside the open streams, before the first request."""
 WARM_UP_S = 15.0
 """Requests that do not count: code is used for the first time, pools fill."""
+SETTLE_S = 5.0
+"""After the last request, until the connections of those who asked are gone."""
+LONGEST_QUIET_S = 60.0
 OPEN_LIMIT_S = 40.0
 HEADROOM = 10.0
 """The limit of requests is so many times what is asked: this is about the daemon's speed, not about its limit."""
@@ -41,12 +42,18 @@ HEADROOM = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is asked of the daemon."""
+    """What is asked of the daemon. It is left alone for `fill_s` first: its windows fill, and take memory."""
 
     measure_s: float
+    fill_s: float
     rps: float = 500.0
     streams: int = 200
     tick_s: float = 1.0
+
+    @property
+    def quiet_s(self) -> float:
+        """So long is looked on without requests, before them and after them."""
+        return min(self.measure_s, LONGEST_QUIET_S)
 
 
 async def measure(plan: Plan, say: Callable[[str], None]) -> dict[str, object]:
@@ -70,8 +77,9 @@ async def _asked(plan: Plan, daemon: Daemon, url: str, say: Callable[[str], None
         if await listening.line(OPEN_LIMIT_S) != "open":
             found = await listening.result(OPEN_LIMIT_S, stop=True)
             raise ChildError(f"not all of {plan.streams} event streams opened: {found}")
-        say(f"{plan.streams} event streams are open; {QUIET_S:g} s without requests")
-        await asyncio.sleep(QUIET_S)
+        say(f"{plan.streams} event streams are open; {plan.fill_s:g} s to fill, {plan.quiet_s:g} s to compare with")
+        await asyncio.sleep(plan.fill_s)
+        before = await _watch(daemon, plan.quiet_s)
         say(f"{plan.rps:g} requests a second; {WARM_UP_S:g} s do not count")
         arguments = (f"{url}/status", plan.rps, WARM_UP_S, plan.measure_s)
         async with Child("bench.rest.asking", arguments) as asking:
@@ -79,25 +87,28 @@ async def _asked(plan: Plan, daemon: Daemon, url: str, say: Callable[[str], None
             requests_from_s = time.time()
             await asyncio.sleep(WARM_UP_S)
             from_s = time.time()
-            samples = await _watch(daemon, plan.measure_s)
+            during = await _watch(daemon, plan.measure_s)
             until_s = time.time()
             asked = await asking.result(plan.measure_s)
+        say(f"{plan.quiet_s:g} s without requests")
+        await asyncio.sleep(SETTLE_S)
+        after = await _watch(daemon, plan.quiet_s)
         heard = await listening.result(OPEN_LIMIT_S, stop=True)
-    return _figures(plan, asked, heard, samples, (requests_from_s, from_s, until_s))
+    return _figures(plan, asked, heard, Looks(before, during, after), (requests_from_s, from_s, until_s))
 
 
 def _figures(
     plan: Plan,
     asked: dict[str, Any],
     heard: dict[str, Any],
-    samples: list[Sample],
+    looks: Looks,
     moments_s: tuple[float, float, float],
 ) -> dict[str, object]:
     ticks = [Tick(*one) for one in heard["ticks"]]
     return {
         **summary.of_answers(asked["answers"], asked["causes"], plan.measure_s),
         **summary.of_ticks(ticks, plan.tick_s, moments_s),
-        **summary.of_process(samples),
+        **summary.of_process(looks),
         "streams": plan.streams,
         "streams_open_at_end": heard["open"],
         "events_received": heard["events"],

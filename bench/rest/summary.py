@@ -10,7 +10,13 @@ from dataclasses import dataclass
 from bench.footprint.process import Sample
 
 LOOKS = 5
-"""Memory at one end of the measurement is the median of so many looks, a second apart."""
+"""Memory at one end of a stretch is the median of so many looks, a second apart."""
+LEAST_S = 30.0
+"""In less, growth is the noise of a page here and there."""
+GOAL_GROWTH_MB_PER_MIN = 0.5
+"""More than without requests: at 500 a second 17 bytes a request. Python keeps nothing in less: its smallest object has
+16, and what names it 8.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +27,15 @@ class Tick:
     at_s: float
     received: int
     """Streams that got it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Looks:
+    """At the daemon's process: without requests, with them, without."""
+
+    before: Sequence[Sample]
+    during: Sequence[Sample]
+    after: Sequence[Sample]
 
 
 def rank(values: Iterable[float], q: float) -> float | None:
@@ -46,12 +61,25 @@ def missed(ticks: Sequence[Tick], tick_s: float) -> int:
     return round((ticks[-1].at_s - ticks[0].at_s) / tick_s) + 1 - len(ticks) if ticks else 0
 
 
-def growth_mb(samples: Sequence[Sample]) -> float | None:
-    """Memory at the end less that at the begin; None for a run too short to tell them apart."""
-    if len(samples) < 2 * LOOKS:
+def growth_mb_per_min(samples: Sequence[Sample]) -> float | None:
+    """From the first looks to the last; None for a stretch too short to tell."""
+    if len(samples) < 2 * LOOKS or samples[-1].at_s - samples[0].at_s < LEAST_S:
         return None
-    begin = statistics.median(sample.rss_mb for sample in samples[:LOOKS])
-    return statistics.median(sample.rss_mb for sample in samples[-LOOKS:]) - begin
+    (from_s, begin), (to_s, end) = _median(samples[:LOOKS]), _median(samples[-LOOKS:])
+    return 60.0 * (end - begin) / (to_s - from_s)
+
+
+def _median(samples: Sequence[Sample]) -> tuple[float, float]:
+    """(time, memory)"""
+    return statistics.median(one.at_s for one in samples), statistics.median(one.rss_mb for one in samples)
+
+
+def by_minute(samples: Sequence[Sample]) -> list[float]:
+    """Memory in each minute, the median of its looks."""
+    minutes: dict[int, list[float]] = {}
+    for one in samples:
+        minutes.setdefault(int((one.at_s - samples[0].at_s) // 60), []).append(one.rss_mb)
+    return [round(statistics.median(looks), 2) for looks in minutes.values()]
 
 
 def of_answers(
@@ -91,12 +119,21 @@ def of_ticks(ticks: Sequence[Tick], tick_s: float, moments_s: tuple[float, float
     }
 
 
-def of_process(samples: Sequence[Sample]) -> dict[str, object]:
-    """Of the daemon while it was measured; needs two samples."""
-    first, last = samples[0], samples[-1]
+def of_process(looks: Looks) -> dict[str, object]:
+    """What requests cost: CPU, and what memory grows by more than in the time before and after them, on the mean of
+    which the filling of the daemon's windows cancels out.
+    """
+    first, last = looks.during[0], looks.during[-1]
+    growth, *quiet = map(growth_mb_per_min, (looks.during, looks.before, looks.after))
+    known = [one for one in quiet if one is not None]
+    more = None if growth is None or len(known) < len(quiet) else growth - statistics.mean(known)
     return {
-        "rss_mb": round(max(sample.rss_mb for sample in samples), 1),
-        "rss_growth_mb": _round(growth_mb(samples)),
+        "rss_mb": round(max(sample.rss_mb for sample in looks.during), 1),
+        "rss_mb_by_minute": by_minute(looks.during),
+        "rss_growth_mb_per_min": _round(growth),
+        "quiet_rss_growth_mb_per_min": [_round(one) for one in quiet],
+        "more_rss_growth_mb_per_min": _round(more),
+        "goal_more_rss_growth_mb_per_min": GOAL_GROWTH_MB_PER_MIN,
         "cpu_share": round((last.cpu_s - first.cpu_s) / (last.at_s - first.at_s), 3),
     }
 

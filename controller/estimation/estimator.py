@@ -6,7 +6,7 @@ Belongs here: which part sees which source, and what is forgotten when. Never: a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from controller.estimation import cache, cores, gpus, load
 from controller.estimation.continuity import Ages, Boots, Sleep
@@ -117,7 +117,8 @@ class Estimator:
         if stats is None:
             return
         before = self._engine.current(now_s)
-        if self._engine.add(now_s, stats) and before is not None:
+        # The records are counted below, once: kept for the whole window, a busy engine's would take megabytes.
+        if self._engine.add(now_s, replace(stats, records=())) and before is not None:
             self._stepped = cores.steps(before, stats)
         else:
             self._goodput.restart()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -12,7 +13,17 @@ import pytest
 from bench.footprint.process import Sample
 from bench.rest.asking import arrivals
 from bench.rest.child import Child, ChildError
-from bench.rest.summary import Tick, growth_mb, lateness_ms, of_answers, of_process, of_ticks, rank
+from bench.rest.summary import (
+    Looks,
+    Tick,
+    by_minute,
+    growth_mb_per_min,
+    lateness_ms,
+    of_answers,
+    of_process,
+    of_ticks,
+    rank,
+)
 from controller.operations.events import EventKind
 from tests.api_rig import serving
 
@@ -62,11 +73,31 @@ def test_a_quantile_without_values_is_not_known() -> None:
     assert rank([3.0, 1.0, 2.0], 0.99) == 3.0
 
 
+def _looks(seconds: int, mb_per_min: float) -> list[Sample]:
+    return [Sample(float(s), 0.25 * s, 100.0 + mb_per_min * s / 60) for s in range(seconds)]
+
+
 def test_growth_is_between_the_medians_of_the_first_and_of_the_last_looks() -> None:
-    samples = [Sample(float(s), 0.25 * s, 100.0 + s) for s in range(20)]
-    assert growth_mb(samples) == 15.0
-    assert growth_mb(samples[:9]) is None
-    assert of_process(samples) == {"rss_mb": 119.0, "rss_growth_mb": 15.0, "cpu_share": 0.25}
+    looks = _looks(60, 3.0)
+    looks[1] = replace(looks[1], rss_mb=0.0)
+    assert growth_mb_per_min(looks) == pytest.approx(3.0, abs=0.06)
+
+
+def test_what_requests_add_is_over_the_mean_of_the_time_before_and_after_them() -> None:
+    found = of_process(Looks(_looks(60, 0.75), _looks(60, 1.0), _looks(60, 0.25)))
+    assert found["more_rss_growth_mb_per_min"] == 0.5
+    assert found["quiet_rss_growth_mb_per_min"] == [0.75, 0.25]
+    assert (found["rss_mb"], found["cpu_share"]) == (101.0, 0.25)
+
+
+def test_of_a_short_stretch_no_growth_is_told() -> None:
+    assert growth_mb_per_min(_looks(29, 1.0)) is None
+    found = of_process(Looks(_looks(15, 1.0), _looks(60, 1.0), _looks(60, 1.0)))
+    assert found["more_rss_growth_mb_per_min"] is None
+
+
+def test_memory_of_a_minute_is_the_median_of_its_looks() -> None:
+    assert by_minute(_looks(121, 2.0)) == [100.98, 102.98, 104.0]
 
 
 def test_requests_come_at_random_and_as_many_as_asked() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import weakref
+from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -45,6 +47,19 @@ def after(*ticks: tuple[RequestRecord, ...], slos: tuple[Slo, ...] = (TTFT, ITL,
 )
 def test_a_request_is_good_when_it_keeps_every_bound(changes: dict[str, Any], good: float | None) -> None:
     assert after((record(1, **changes),)).goodput_ratio == good
+
+
+def test_no_record_is_kept_once_it_is_counted() -> None:
+    class Seen(RequestRecord):
+        __slots__ = ("__weakref__",)
+
+    estimator = Estimator(1.0)
+    estimator.update(snapshot(0, engine=stats()), (E2E,))
+    seen = Seen(*(getattr(record(1), field.name) for field in fields(RequestRecord)))
+    kept = weakref.ref(seen)
+    view = estimator.update(snapshot(1, engine=stats(records=(seen,))), (E2E,))
+    del seen
+    assert (view.goodput_ratio, kept()) == (1, None)
 
 
 def test_a_clock_that_is_set_back_leaves_goodput_known() -> None:
