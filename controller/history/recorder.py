@@ -48,7 +48,8 @@ class Recorder:
         self._dropped = 0
         self._boot: Boot | None = None
         self._applied: list[Decision] = []
-        self._changes: dict[str, tuple[Decision, AddDecisions]] = {}
+        # In words, and where the history puts their numbers: whole changes would be megabytes after hours of them.
+        self._changes: dict[str, tuple[str, Mapping[str, int]]] = {}
         self._news: list[Decision] = []
         self._verdicts: dict[str, Outcome] = {}
         self._said: dict[tuple[str, bool], tuple[object, ...]] = {}
@@ -68,7 +69,7 @@ class Recorder:
         """
         intended = [_numbered(decision) for decision in decisions]
         write = AddDecisions(self._boot, intended)
-        self._changes |= {one.uid: (one, write) for one in intended if one.uid is not None}
+        self._changes |= {one.uid: (_values(one), write.numbers) for one in intended if one.uid is not None}
         for uid in list(self._changes)[:-NAMED]:
             del self._changes[uid]
         await self._writer.commit(write, self.commit_timeout_s)
@@ -98,10 +99,8 @@ class Recorder:
         """A change as the log names it: by its number, once the history has given it one."""
         if uid not in self._changes:
             return "an earlier change"
-        change, write = self._changes[uid]
-        old, new = ("?" if value is None else shown(value) for value in (change.old, change.requested))
-        values = f"{change.knob} {old} -> {new} at {change.at:%H:%M:%S}"
-        return f"change {write.numbers[uid]} ({values})" if uid in write.numbers else f"change of {values}"
+        values, numbers = self._changes[uid]
+        return f"change {numbers[uid]} ({values})" if uid in numbers else f"change of {values}"
 
     def picture(self, frame: Frame) -> None:
         """Keep what the policies saw at this tick, and of it what people look up."""
@@ -175,6 +174,11 @@ class Recorder:
             return False
         self._said[key] = said
         return True
+
+
+def _values(change: Decision) -> str:
+    old, new = ("?" if value is None else shown(value) for value in (change.old, change.requested))
+    return f"{change.knob} {old} -> {new} at {change.at:%H:%M:%S}"
 
 
 def _numbered(decision: Decision) -> Decision:
