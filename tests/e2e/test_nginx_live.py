@@ -15,7 +15,7 @@ from bench.server import VllmServer
 from deploy.client import heartbeat
 from tests.e2e.rig import Rig
 from tests.nginx import CountingRelay, shipped_nginx
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, until
 
 REQUESTS, CLIENTS = 200, 10
 TOKENS = 8
@@ -78,10 +78,16 @@ async def test_a_refusal_for_a_full_queue_passes_with_its_retry_after(rig: Rig, 
     runtime = await rig.client.runtime()
     await rig.client.set_knobs(runtime, {"max_num_seqs": 1, "max_num_queued_reqs": 0}, 120.0)
     nginx, issued = shipped_nginx(tmp_path, f"127.0.0.1:{rig.server.port}")
+    answers: list[tuple[int, str | None]] = []
+
+    async def some_refused() -> bool:
+        answers[:] = await asyncio.gather(*(ask(session, nginx.port) for _ in range(8)))
+        return any(status == 503 for status, _ in answers)
+
     with nginx:
         kept = heartbeat.connector(ssl=issued.trusting())
         async with aiohttp.ClientSession(connector=kept) as session:
-            answers = await asyncio.gather(*(ask(session, nginx.port) for _ in range(8)))
+            await until("the API process follows the limit", some_refused)
     assert {status for status, _ in answers} == {200, 503}
     assert {waits for status, waits in answers if status == 503} == {"1"}
 
