@@ -52,7 +52,7 @@ check: ## Lint, format, types, import rules
 	  echo "== $$command"; PYTHONPATH=engine:. .venv/bin/$$command || failed=1; \
 	done; exit $$failed
 
-bench: ## Run every comparison again, smaller (15 minutes); writes the tables of docs/compare.md
+bench: ## Run every comparison again, smaller (15 minutes); writes the tables of docs/compare.md and docs/benchmarks.md
 	@$(SET_UP) daemon vllm
 	@$(DAEMON_PYTHON) -m bench proof
 

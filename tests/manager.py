@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 Told = dict[str, str]
 """One datagram: its assignments by name."""
@@ -55,7 +55,7 @@ class Manager:
         self._looked_at = len(self.told)
         return fresh
 
-    async def until(self, wanted: Callable[[Told], bool], what: str) -> Told:
+    async def until(self, wanted: Callable[[Told], bool], what: str, limit_s: float = PATIENCE_S) -> Told:
         """The first datagram that is wanted, after those that were looked at before."""
 
         def said() -> bool:
@@ -67,7 +67,7 @@ class Manager:
                     return True
             return False
 
-        await until(f"somebody says {what}", said)
+        await until(f"somebody says {what}", said, limit_s)
         return self.told[self._looked_at - 1]
 
     async def word(self, name: str) -> Told:

@@ -18,7 +18,6 @@ from controller.engine.client import EngineClient
 from domain.errors import RecoverableError
 from domain.knobs import MAX_NUM_SEQS
 from tests.waiting import PATIENCE_S
-from tests.waiting import until as until
 
 LOAD = LoadOptions(clients=64, limit_s=280)
 

@@ -68,7 +68,7 @@ async def test_killed_under_load_the_engine_returns_to_its_start_up_values_and_n
             runtime = await rig.client.runtime()
             return runtime.lease_expirations > before and await rig.cap() == START_UP
 
-        await until("the lease ran out and the start-up cap is back", back)
+        await until("the lease ran out and the start-up cap is back", back, LEASE_S + 20)
     assert load.failed_total == 0
     assert load.ok_total > 0
 
@@ -91,7 +91,7 @@ async def test_stopped_it_leaves_at_once_and_the_lease_does_the_rest(rig: Rig) -
     pid = rig.daemon.pid
     await until("it is gone", gone)
     assert "stopping:" in rig.log()
-    await until("the lease ran out and the static fallback stays", back)
+    await until("the lease ran out and the static fallback stays", back, LEASE_S + 20)
 
 
 async def test_a_bad_reload_keeps_the_old_settings(rig: Rig) -> None:

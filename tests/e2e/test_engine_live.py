@@ -27,6 +27,8 @@ from controller.settings import EngineSettings
 from tests.e2e.rig import Rig
 from tests.waiting import PATIENCE_S, until
 
+SOON_S = 15.0
+"""Ten times what following and a lease of a second take: later is broken, not busy."""
 RUNTIME = "/governor/v1/runtime"
 LEASE = "/governor/v1/lease"
 FREEZE = "/governor/v1/freeze"
@@ -152,7 +154,7 @@ async def test_the_knobs_of_the_api_process_are_native_and_it_has_converged(live
         return bool(process["converged"] and process["age_s"] < 2 and process["pid"] == live.server.pid)
 
     await live.patch(max_num_seqs=32)
-    await until("the API process has converged", converged)
+    await until("the API process has converged", converged, SOON_S)
 
 
 async def test_a_queue_of_n_refuses_the_request_after_cap_and_n_with_retry_after(live: Live) -> None:
@@ -212,7 +214,7 @@ async def test_when_the_lease_runs_out_on_an_idle_engine_the_effects_end_without
     await live.patch(max_num_seqs=2, **{CLOSE: True, KEEP_ALIVE: 1, QUEUE: 0})
     assert await live.closes()
     await live.lease(1)
-    await until("connections are kept again", lambda: _not(live.closes))
+    await until("connections are kept again", lambda: _not(live.closes), SOON_S)
     assert not await live.idle_connection_ends(within_s=2)
     engine = await live.engine()
     assert engine["lease"]["expirations"] >= 1
@@ -225,7 +227,7 @@ async def test_when_the_engine_core_hangs_the_api_process_falls_back_by_itself(l
     assert len(cores) == 1
     cores[0].suspend()
     try:
-        await until("connections are kept again", lambda: _not(live.closes))
+        await until("connections are kept again", lambda: _not(live.closes), SOON_S)
     finally:
         cores[0].resume()
     assert (await live.complete())[0] == 200
@@ -306,7 +308,7 @@ async def test_two_api_servers_converge_and_divide_the_queue(wide: Live, tmp_pat
     assert knobs[QUEUE]["support"] == "limited"
 
     changed = await wide.patch(max_num_seqs=8, **{CLOSE: True, QUEUE: 4, KEEP_ALIVE: 60})
-    await until("both have converged", all_converged)
+    await until("both have converged", all_converged, SOON_S)
     assert [engine["knobs"]["max_num_seqs"]["value"] for engine in changed["engines"]] == [8, 8]
     assert len({process["pid"] for engine in changed["engines"] for process in engine["api_processes"]}) == 2
     assert all([await wide.closes() for _ in range(10)])  # whichever of the two answers

@@ -9,17 +9,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from bench.server import VllmServer
 from bench.setup import places
 from tests.capacity_server import CapacityServer
 from tests.e2e.rig import Rig
+from tests.programs import without
 
 FOLDER = places.ROOT / "loadtest"
 LIMIT_S = 240.0
-FEW = 20
-"""Enough to tell hot from cold; which prompt comes when is the same in every run."""
 TRIES, TOO_BUSY = 3, 4
 
 
@@ -44,8 +41,10 @@ async def stepped(report: Path, *arguments: str) -> tuple[subprocess.CompletedPr
     for _ in range(TRIES):
         done = await locust("stepped.py", *arguments, "--report", str(report))
         if done.returncode != TOO_BUSY:
-            return done, json.loads(await asyncio.to_thread(report.read_text))
-    pytest.skip(f"this machine was too busy to send, {TRIES} times")
+            break
+    else:
+        without(f"this machine was too busy to send, {TRIES} times: end what else runs on it")
+    return done, json.loads(await asyncio.to_thread(report.read_text))
 
 
 def entries(done: subprocess.CompletedProcess[str]) -> dict[tuple[str, str], dict[str, Any]]:
@@ -62,12 +61,12 @@ async def test_the_seeds_command_line_loads_a_live_vllm_hot_and_cold(rig: Rig) -
     found = entries(done)
     requests = {name: one["num_requests"] for (method, name), one in found.items() if method == "POST"}
     asked = sum(requests.values())
-    assert asked >= FEW
-    assert 0.1 < requests["hot"] / asked < 0.65
+    assert asked > 100
+    assert 0.2 < requests["hot"] / asked < 0.5
     for name, count in requests.items():
         assert found["POST", name]["num_failures"] == 0
         assert found["TTFT", name]["num_requests"] == count
-        assert 0 < found["ITL", name]["num_requests"] <= 7 * count  # a busy vLLM sends several tokens at once
+        assert count < found["ITL", name]["num_requests"] <= 7 * count  # a busy vLLM sends several tokens at once
         assert found["TTFT", name]["total_response_time"] < found["POST", name]["total_response_time"]
 
 

@@ -11,7 +11,8 @@ from bench.load import Load
 from bench.sensors.exposition import with_bound
 from bench.server_options import VllmOptions
 from domain.slo import Latency
-from tests.e2e.rig import LOAD, Rig, until
+from tests.e2e.rig import LOAD, Rig
+from tests.waiting import until
 
 QUICKLY = {"warm_up_s": 1, "settle_s": 1, "min_quiet_s": 4, "min_samples": 40}
 
@@ -26,11 +27,11 @@ async def test_a_light_load_gives_a_proposal_that_outlives_the_daemon(rig: Rig) 
 
     rig.daemon.start(mode="observe", slo={"propose": QUICKLY})
     async with Load(rig.server.url, "tiny", replace(LOAD, clients=4)) as load:
-        await until("objectives are proposed", proposed, 60)
+        await until("objectives are proposed", proposed)
     os.kill(rig.daemon.pid, signal.SIGKILL)
     await rig.daemon.stop()
     rig.daemon.start(mode="observe", slo={"propose": QUICKLY})
-    await until("they are in force again", taken_up, 30)
+    await until("they are in force again", taken_up)
     await rig.daemon.stop()
 
     assert load.failed_total == 0
@@ -49,7 +50,7 @@ async def test_the_flag_that_is_recommended_holds_vllms_own_bounds_and_the_objec
     slo = {"inter_token_latency": {"bound_s": 0.055}, "e2e_request_latency": {"bound_s": 0.7}}
     rig.daemon.start(mode="observe", slo=slo)
     async with Load(rig.server.url, "tiny", replace(LOAD, clients=4)):
-        await until("the daemon warns", warned, 30)
+        await until("the daemon warns", warned)
     await rig.daemon.stop()
     buckets = json.loads(rig.log().split("--custom-histogram-buckets '")[1].split("'")[0])
     served = sorted({*VllmOptions().itl_buckets_s, 0.055})

@@ -15,7 +15,8 @@ from bench.ports import free_port
 from domain.errors import RecoverableError
 from domain.knobs import CONNECTION_CLOSE, MAX_NUM_BATCHED_TOKENS, MAX_NUM_QUEUED_REQS, MAX_NUM_SEQS, NO_LIMIT
 from tests.e2e.conftest import LEASE_S
-from tests.e2e.rig import LOAD, Rig, until
+from tests.e2e.rig import LOAD, Rig
+from tests.waiting import until
 
 BEFORE = {MAX_NUM_SEQS: 24, MAX_NUM_BATCHED_TOKENS: 2048, MAX_NUM_QUEUED_REQS: NO_LIMIT, CONNECTION_CLOSE: 0}
 ROLLED_BACK = {MAX_NUM_SEQS: 8, MAX_NUM_BATCHED_TOKENS: 1024, MAX_NUM_QUEUED_REQS: 100, CONNECTION_CLOSE: 1}
@@ -57,9 +58,9 @@ async def test_it_is_one_call_away_outlives_the_daemon_and_is_undone_by_one_call
     async def offered() -> bool:
         return None not in (await in_force(rig)).values()  # the API process reports its knobs once a second
 
-    await until("all four knobs are there", offered, 30)
+    await until("all four knobs are there", offered)
     rig.daemon.start(**chosen)
-    await until("the daemon holds the lease", lambda: steered(rig), 30)
+    await until("the daemon holds the lease", lambda: steered(rig))
     runtime = await rig.client.runtime()
     await rig.client.set_knobs(runtime, {MAX_NUM_SEQS: 24}, LEASE_S)
     await asyncio.sleep(1.0)
@@ -82,7 +83,7 @@ async def test_it_is_one_call_away_outlives_the_daemon_and_is_undone_by_one_call
 
         await rig.daemon.stop()
         rig.daemon.start(**chosen)
-        await until("the new daemon holds the lease", lambda: steered(rig), 30)
+        await until("the new daemon holds the lease", lambda: steered(rig))
         assert await in_force(rig) == ROLLED_BACK
         assert "rollback: in force since" in rig.log()
 

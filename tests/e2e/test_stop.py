@@ -21,8 +21,8 @@ from tests.fake_engine import FakeEngine
 from tests.waiting import until
 
 STREAMS = 20
-MOST_S = 20.0
-"""Twice the ten seconds that the daemon allows itself: the machine of a test may be busy."""
+MOST_S = 10.0
+"""Promised to whoever stops it: systemd's patience, and an operator's."""
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def ended(process: int) -> bool:
 
 
 @pytest.mark.parametrize("hanging", [False, True], ids=["engine answers", "engine hangs"])
-async def test_at_sigterm_it_ends_soon_whoever_listens_and_all_is_written(
+async def test_at_sigterm_it_ends_within_ten_seconds_whoever_listens_and_all_is_written(
     engine: FakeEngine, tmp_path: Path, hanging: bool
 ) -> None:
     timeout = aiohttp.ClientTimeout(total=None, sock_read=60)

@@ -80,7 +80,7 @@ async def test_it_is_ready_and_lives_on_without_an_engine(manager: Manager, tmp_
         ready = await manager.word("READY")
         assert int(ready["WATCHDOG_USEC"]) >= WATCHDOG_S * 1_000_000
         for _ in range(6):
-            await manager.until(fed, "that it lives")
+            await manager.until(fed, "that it lives", WATCHDOG_S)
 
         def says_why() -> bool:
             manager.read()
@@ -109,7 +109,7 @@ async def test_a_reload_that_is_refused_ends_too_and_the_old_mode_stays(manager:
         daemon.configure(mode="sideways")
         await manager.word("RELOADING")
         assert (await manager.word("READY"))["STATUS"].startswith("mode auto")
-        await manager.until(fed, "that it lives")
+        await manager.until(fed, "that it lives", WATCHDOG_S)
 
 
 async def test_a_loop_that_hangs_lets_the_watchdog_starve_and_the_abort_says_where_it_hung(
@@ -122,7 +122,7 @@ async def test_a_loop_that_hangs_lets_the_watchdog_starve_and_the_abort_says_whe
     monkeypatch.setenv("HANGS", str(hung))
     async with started(tmp_path, nowhere()) as daemon:
         patience_s = int((await manager.word("READY"))["WATCHDOG_USEC"]) / 1e6
-        await manager.until(fed, "that it lives")
+        await manager.until(fed, "that it lives", WATCHDOG_S)
         hang.touch()
         await until("a tick hangs", hung.exists)
         manager.read()
@@ -142,7 +142,7 @@ async def test_an_engine_that_hangs_is_not_a_loop_that_does(manager: Manager, tm
         await manager.word("READY")
         engine.answering.clear()
         for _ in range(4):
-            await manager.until(fed, "that it lives")
+            await manager.until(fed, "that it lives", WATCHDOG_S)
         engine.answering.set()
     await engine.server.close()
 

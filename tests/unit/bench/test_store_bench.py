@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import statistics
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -146,8 +147,7 @@ async def test_what_a_change_waits_for_the_disk_is_told_apart_from_handing_over(
             found, ticks = HandedOver(1.0), Ticks(HOURS)
             while not found.intent_ms:
                 await _tick(found, writer, ticks)
-    assert max(found.intent_ms) > 40.0
-    assert max(found.wall_ms) < 40.0
+    assert statistics.median(found.wall_ms) < 40.0 < max(found.intent_ms)
 
 
 def test_only_commands_with_a_goal_count_for_the_slowest() -> None:
