@@ -1,12 +1,12 @@
 """The API process's part of the queue limit, played: it asks the engine core what is wanted and turns requests away.
 
-Belongs here: that one knob. vLLM counts running and waiting requests together, so a queue of N is max(cap, running)
-plus N, worked out anew each second, as the plugin's part in a real API process does (docs/rpc.md). Never: HTTP.
+Belongs here: that one knob. vLLM counts running and waiting requests together, so a queue of N is what the engine core
+holds plus N, worked out anew each second, as the plugin's part in a real API process does (docs/rpc.md). Never: HTTP.
 """
 
 from __future__ import annotations
 
-from vllm_governor_engine.api.parts import Offer
+from vllm_governor_engine.api.parts import Admission, Offer
 from vllm_governor_engine.api.queue_limit import MOST
 from vllm_governor_engine.knobs.api_side import QUEUE
 
@@ -28,7 +28,8 @@ class Door:
         for _ in range(2):
             answer = self._plugin.call("follow", process=self._report())
             wanted = answer["wanted"].get(QUEUE)
-            self._limit = None if wanted is None else max(answer["cap"], answer["running"]) + int(wanted)
+            admission = Admission(answer["cap"], answer["running"], answer["bound"])
+            self._limit = None if wanted is None else admission.room + int(wanted)
             self._applied = {BOOT_ID: answer["generation"]}
 
     @property

@@ -24,8 +24,10 @@ from .lease import Lease
 from .log import get_logger
 from .purging import PART as PURGE
 from .purging import Purging
+from .queue_room import QueueRoom
 from .stats.collection import PART as STATS
 from .stats.collection import Stats
+from .stats.queue import look
 from .window import AdmissionWindow
 
 Clock = Callable[[], float]
@@ -52,7 +54,8 @@ class Governor:
         self.lease = Lease()
         self.frozen = False
         self.scheduler = scheduler
-        self._clock = clock
+        self._clock, self._wall = clock, wall
+        self._room = QueueRoom()
         self.last_change: tuple[str | None, int] = (None, 0)
         """The caller's id of the last change, and the generation it led to: what an undo has to name."""
         self._degraded: list[dict[str, str]] = []
@@ -168,6 +171,7 @@ class Governor:
             "generation": self.generation,
             "running": self._engine.running,
             "cap": cap,
+            "bound": self._bound(cap),
             "wanted": self.knobs.wanted(values),
             "lease_s": None if remaining is None or self.frozen else remaining,
             "fallback_cap": int(fallback.get(CAP, cap)),
@@ -209,6 +213,16 @@ class Governor:
         before = self.knobs.values()
         self.knobs.apply_each(self.fallback())
         self._count_change(before, "lease ran out")
+
+    def _bound(self, cap: int) -> int | None:
+        if self.window.held:  # they wait because the window says so
+            return None
+        try:
+            found = look(self.scheduler, self._wall())
+        except Exception as error:  # then the queue is as long as the cap says
+            self._degrade("queue_room", f"it cannot look at the queue ({errors.shown(error)})")
+            return None
+        return self._room.look(self._clock(), found["running"], cap, found["oldest_waiting_s"])
 
     def _advance_purge(self) -> None:
         """An idle engine has no steps that would drive a purge, so calls do."""

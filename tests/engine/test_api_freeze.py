@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,9 @@ import pytest
 
 pytest.importorskip("vllm")
 
+from vllm_governor_engine import core
 from vllm_governor_engine.errors import GovernorError
+from vllm_governor_engine.queue_room import KEPT_S, WAITED_S
 
 Drive = Callable[..., Any]
 NATIVE = {"support": "native", "reason": None, "failed": False}
@@ -228,3 +231,33 @@ def test_the_queue_arithmetic_is_told_the_cap_and_who_runs(drive: Drive) -> None
     driven.engine.step()
     told = report(driven)
     assert (told["cap"], told["fallback_cap"], told["running"], told["api_processes"]) == (4, 20, 4, 1)
+
+
+def test_where_requests_wait_in_spite_of_the_cap_the_queue_arithmetic_is_told_how_many_the_engine_holds(
+    drive: Drive,
+) -> None:
+    driven = drive(max_num_seqs=24, max_num_batched_tokens=64)
+    driven.add(10, prompt_tokens=64)
+    driven.engine.step()
+    driven.engine.step()
+    assert report(driven)["bound"] is None  # nobody has waited long
+    driven.governor._wall = lambda: time.time() + WAITED_S
+    told = report(driven)
+    assert told["bound"] == told["running"] < 10
+
+    driven.call("set", expect={driven.governor.boot_id: 0}, knobs={"max_num_seqs": told["running"]}, lease_s=60)
+    driven.clock.now += KEPT_S + 1
+    assert report(driven)["bound"] is None  # it is the cap that they wait for
+
+
+def test_a_queue_that_cannot_be_looked_at_leaves_the_cap_to_count_from(
+    drive: Drive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driven = drive(max_num_seqs=24)
+
+    def broken(*_: object) -> None:
+        raise AttributeError("no such attribute")
+
+    monkeypatch.setattr(core, "look", broken)
+    assert report(driven)["bound"] is None
+    assert [part["part"] for part in driven.read()["degraded"]] == ["queue_room"]

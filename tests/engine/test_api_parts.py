@@ -68,7 +68,7 @@ class Core:
         return [
             {
                 "engine": 0, "boot_id": "b", "generation": self.generation, "running": 7, "cap": 4, "fallback_cap": 64,
-                "wanted": dict(self.wanted), "fallback": {"keep_alive_s": 3}, "lease_s": self.lease_s,
+                "bound": None, "wanted": dict(self.wanted), "fallback": {"keep_alive_s": 3}, "lease_s": self.lease_s,
                 "api_processes": 1,
             }
         ]  # fmt: skip
@@ -288,6 +288,12 @@ def test_a_queue_of_n_is_the_larger_of_cap_and_running_of_every_core_plus_n() ->
     client = Client()
     QueueLimit(client, Gate(FastAPI())).apply(10, ENGINES)
     assert client.check_admission() == 20 + 8 + 10
+
+
+def test_where_something_else_bounds_what_runs_a_queue_of_n_is_counted_from_there() -> None:
+    client = Client()
+    QueueLimit(client, Gate(FastAPI())).apply(10, Situation([Admission(cap=64, running=20, bound=25)]))
+    assert client.check_admission() == 25 + 10
 
 
 def test_what_vllm_was_started_with_is_never_exceeded_and_comes_back() -> None:

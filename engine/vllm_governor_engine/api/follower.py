@@ -116,7 +116,7 @@ class Follower:
         self._applied = {}
 
     def _put(self, wanted: Wanted, cap: str, api_processes: int) -> None:
-        engines = [Admission(int(core[cap]), int(core["running"])) for core in self._last]
+        engines = [Admission(int(core[cap]), int(core["running"]), core["bound"]) for core in self._last]
         situation = Situation(engines, max(1, api_processes))
         for name, part in self._parts.items():
             if name in self._failed:

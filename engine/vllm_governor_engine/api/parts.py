@@ -39,10 +39,16 @@ def off(reason: str) -> Offer:
 
 @dataclass(frozen=True)
 class Admission:
-    """What one engine core says about its admission: the cap and how many requests run."""
+    """What one engine core says of its admission; `bound`: how many it holds, where that is fewer than the cap."""
 
     cap: int
     running: int
+    bound: int | None = None
+
+    @property
+    def room(self) -> int:
+        """How many are in the engine when the next one has to wait."""
+        return max(self.running, self.cap if self.bound is None else min(self.cap, self.bound))
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,9 @@
 Here: turning "N may wait" into what this vLLM can count. Never here: counting, where vLLM does it.
 
 Source: `AsyncLLM.check_admission` (vLLM 0.29 on) reads `scheduler_config.max_num_queued_reqs` of the API process and
-counts waiting and running requests together. So a queue of N is the sum over the engine cores of max(cap, running),
-plus N; it is computed anew once a second, since the caps move and the running count follows a lowered cap slowly.
+counts waiting and running requests together. So a queue of N is the sum over the engine cores of what each holds, plus
+N: max(cap, running), or less than the cap where something else bounds what runs (queue_room.py). It is computed anew
+once a second, since the caps move and the running count follows a lowered cap slowly.
 Several API processes share a counter only where vLLM was started with --max-num-queued-reqs; otherwise each gets its
 part of the limit. Before 0.29 the gate counts.
 """
@@ -66,7 +67,7 @@ class QueueLimit:
             self.release()
             return
         self._processes = self._told or situation.api_processes
-        limit = sum(max(core.cap, core.running) for core in situation.engines) + value
+        limit = sum(core.room for core in situation.engines) + value
         if self._divided:  # all parts together are the limit
             limit = limit // self._processes + (self._index < limit % self._processes)
         if not self._native:
