@@ -33,6 +33,10 @@ BEGIN = "sqlite_begin"
 SQLITE_PAGE_BYTES = 4096
 READERS_CACHE = "cache_size=-16384"
 """16 MiB for one that only reads, a command: a year is then added up without temporary files on the disk."""
+WRITERS_CACHE = "cache_size=-512"
+"""512 KiB, a quarter of the default, for the daemon: it keeps what it once used, and neither its writes nor its queries
+take longer for it.
+"""
 FILE_MODE = 0o640
 """Of a new SQLite file, less the umask: addresses, labels and who did what are no business of every user."""
 MB = 1024 * 1024
@@ -97,7 +101,7 @@ def create(url: str, limits: Limits, *, to_read: bool = False) -> AsyncEngine:
     def connected(connection: Any, _record: Any) -> None:
         connection.isolation_level = None  # or the driver would begin transactions of its own, at the first write
         cursor = connection.cursor()
-        for pragma in (*_pragmas(limits), *([READERS_CACHE] if to_read else [])):
+        for pragma in (*_pragmas(limits), READERS_CACHE if to_read else WRITERS_CACHE):
             cursor.execute(f"PRAGMA {pragma}")
         cursor.close()
 

@@ -6,11 +6,9 @@ Belongs here: its rows. Never: how entries are measured, what they cost.
 from __future__ import annotations
 
 import json
-import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import reduce
 from typing import Any
 
 from sqlalchemy import (
@@ -18,7 +16,6 @@ from sqlalchemy import (
     Executable,
     SQLColumnExpression,
     Table,
-    case,
     delete,
     func,
     literal_column,
@@ -31,7 +28,7 @@ from domain.stretch import DAY_S, HOUR_S, MINUTE_S, begin
 from store.columns import UtcDateTime
 from store.database import Database
 from store.inserting import insert_into
-from store.models import Base, LedgerRow
+from store.models import UNKNOWN, Base, LedgerRow
 
 COARSER = {MINUTE_S: HOUR_S, HOUR_S: DAY_S}
 TABLE: Table = Base.metadata.tables[LedgerRow.__tablename__]
@@ -127,8 +124,10 @@ class Ledger:
         """As `entries`, added up by `domain.ledger.kind` in the database, or whatever the setting, which is then empty;
         notes are left out.
         """
+        # By setting the span's rows have to be sorted anyway; whatever the setting, an index has them in order.
+        where = _within(since, until, node, LedgerRow.at if by_setting else self._at_by_another_index())
         async with self._database.reading() as session:
-            found = await session.execute(_summed(_within(since, until, node), by_setting=by_setting))
+            found = await session.execute(_summed(where, by_setting=by_setting))
             return [_sum(row) for row in found.mappings()]
 
     async def sums_of(
@@ -155,13 +154,16 @@ class Ledger:
     ) -> list[tuple[Mapping[str, float | None], float]]:
         """Each setting with the seconds that were measured under it, the longest first; an empty one: not known."""
         seconds = func.sum(LedgerRow.seconds)
-        # SQLite would find the span by its index and sort its rows by setting; another index has them sorted.
-        sqlite = self._database.engine.dialect.name == "sqlite"
-        at = literal_column("+ledger.at", UtcDateTime()) if sqlite else LedgerRow.at
-        query = select(LedgerRow.setting_key, seconds).where(*_within(since, until, node, at))
+        where = _within(since, until, node, self._at_by_another_index())
+        query = select(LedgerRow.setting_key, seconds).where(*where)
         query = query.group_by(LedgerRow.setting_key).order_by(seconds.desc(), LedgerRow.setting_key)
         async with self._database.reading() as session:
             return [(json.loads(key), float(total)) for key, total in await session.execute(query)]
+
+    def _at_by_another_index(self) -> SQLColumnExpression[datetime]:
+        """SQLite would find the span by the index of its times and sort its rows; another index has them sorted."""
+        sqlite = self._database.engine.dialect.name == "sqlite"
+        return literal_column("+ledger.at", UtcDateTime()) if sqlite else LedgerRow.at
 
     async def nodes(self) -> list[str]:
         """The nodes that have entries."""
@@ -187,12 +189,10 @@ def _within(
 
 
 def _summed(where: Sequence[ColumnElement[bool]], *, by_setting: bool) -> Executable:
-    """Which figures are unknown is one number: the database sorts by it, and ten columns would take twice as long."""
-    unknown = reduce(operator.add, [case((_column(n).is_(None), 1 << bit), else_=0) for bit, n in enumerate(FIGURES)])
     kind = [LedgerRow.node, LedgerRow.energy_source, *([LedgerRow.setting_key] if by_setting else [])]
     sums = [func.sum(_column(name)).label(name) for name in (*TIMES, *FIGURES)]
     begins, coarsest = func.min(LedgerRow.at).label("at"), func.max(LedgerRow.resolution_s).label("resolution_s")
-    return select(*kind, begins, coarsest, *sums).where(*where).group_by(unknown, *kind)
+    return select(*kind, begins, coarsest, *sums).where(*where).group_by(literal_column(UNKNOWN), *kind)
 
 
 def _column(name: str) -> ColumnElement[float]:

@@ -26,6 +26,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
+from domain.ledger import FIGURES, TIMES
 from store.columns import UtcDateTime, Words
 from store.packed import Packed
 
@@ -42,6 +43,8 @@ NUMBER = BigInteger().with_variant(Integer, "sqlite")
 NODE = Words(255)
 """`store.node` of the daemon that wrote the row; empty in rows from before there was one."""
 NOTED = text("note IS NOT NULL")
+UNKNOWN = " + ".join(f"(CASE WHEN {name} IS NULL THEN {1 << bit} ELSE 0 END)" for bit, name in enumerate(FIGURES))
+"""Which figures of a ledger's row are not known, as one number. Text: an index serves just the expression it has."""
 ONCE: dict[str, Any] = {"sqlite_autoincrement": True}
 """The number of a row that is gone is never given again, as PostgreSQL has it: people and marks go by it."""
 
@@ -173,6 +176,10 @@ class LedgerRow(Base):
         # How long each setting was in force, and the rows of one, without reading the others.
         Index("ix_ledger_setting", "setting_key", "at", "node", "seconds"),
         Index("ix_ledger_note", "at", sqlite_where=NOTED, postgresql_where=NOTED),
+        # A year is added up from it in order. SQLite would else sort all rows by kind; PostgreSQL does not sort.
+        Index("ix_ledger_kind", "node", "energy_source", text(UNKNOWN), "at", "resolution_s", *TIMES, *FIGURES).ddl_if(
+            dialect="sqlite"
+        ),
     )
 
     id: Mapped[int] = mapped_column(primary_key=True)

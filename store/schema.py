@@ -16,7 +16,7 @@ from store.models import Base
 
 __all__ = ["HEAD", "VERSION", "NewerSchema", "bring_up", "is_current", "upgrade"]
 
-HEAD = "0004"
+HEAD = "0005"
 """The newest revision in store/migrations/versions, which is what store/models.py describes."""
 VERSION = Table(
     "alembic_version",

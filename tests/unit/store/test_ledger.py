@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from sqlalchemy import event
 
 from domain.cost import Tariff, figures
 from domain.ledger import EnergySource, LedgerEntry
@@ -205,3 +206,20 @@ def _told(entries: Sequence[LedgerEntry]) -> dict[str, object]:
     made = figures(entries, 86_400, TARIFF)
     values = {name: getattr(getattr(made, name), "value", getattr(made, name)) for name in made.__slots__}
     return {name: pytest.approx(value) if isinstance(value, float) else value for name, value in values.items()}
+
+
+async def test_whatever_the_setting_a_span_is_added_up_without_sorting_its_rows(history: History) -> None:
+    statements: list[tuple[str, object]] = []
+    engine = history.database.engine.sync_engine
+
+    @event.listens_for(engine, "before_cursor_execute")
+    def note(_c: object, _k: object, statement: str, values: object, *_: object) -> None:
+        if "sum(" in statement:
+            statements.append((statement, values))
+
+    await history.ledger.sums(BEGAN, LATER, by_setting=False)
+    ((statement, values),) = statements
+    async with history.database.engine.connect() as connection:
+        plan = await connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", values)  # type: ignore[arg-type]
+        (step,) = [row.detail for row in plan]
+    assert "COVERING INDEX ix_ledger_kind" in step
