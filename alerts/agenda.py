@@ -6,50 +6,40 @@ Belongs here: that index. Never: what makes a group due, or what is done then.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Generic, TypeVar
 
 Key = TypeVar("Key")
-Agenda = Mapping[int, Mapping[Key, datetime]]
-"""Of each second: what is due in it, and when exactly."""
 
 
-class Diary(Generic[Key]):
-    """A working copy of an agenda. Only the seconds that change are copied."""
+@dataclass(slots=True)
+class Agenda(Generic[Key]):
+    """`seconds`: of each second what is due in it, and when exactly."""
 
-    def __init__(self, agenda: Agenda[Key]) -> None:
-        self._seconds = dict(agenda)
-        self._own: dict[int, dict[Key, datetime]] = {}
+    seconds: dict[int, dict[Key, datetime]] = field(default_factory=dict)
 
     def move(self, key: Key, before: datetime | None, after: datetime | None) -> None:
         """`key` is due at `after` instead of `before`; None: not at all."""
         if before is not None:
-            del self._second(before)[key]
+            second = _second_of(before)
+            del self.seconds[second][key]
+            if not self.seconds[second]:
+                del self.seconds[second]
         if after is not None:
-            self._second(after)[key] = after
+            self.seconds.setdefault(_second_of(after), {})[key] = after
 
-    def done(self) -> Agenda[Key]:
-        """The agenda as it is now."""
-        return {second: kept for second, kept in {**self._seconds, **self._own}.items() if kept}
-
-    def _second(self, moment: datetime) -> dict[Key, datetime]:
-        second = _second_of(moment)
-        if second not in self._own:
-            self._own[second] = dict(self._seconds.get(second, {}))
-        return self._own[second]
-
-
-def due(agenda: Agenda[Key], now: datetime, latest: datetime) -> Iterator[Key]:
-    """What is due at `now`, the longest overdue first; what is due after `latest` too, for no wait is that long: the
-    clock was set back.
-    """
-    this, last = _second_of(now), _second_of(latest)
-    for second in sorted(agenda):
-        if second < this or second > last:
-            yield from agenda[second]
-        elif second == this:
-            yield from (key for key, moment in agenda[second].items() if moment <= now)
+    def due(self, now: datetime, latest: datetime) -> Iterator[Key]:
+        """What is due at `now`, the longest overdue first; what is due after `latest` too, for no wait is that long:
+        the clock was set back.
+        """
+        this, last = _second_of(now), _second_of(latest)
+        for second in sorted(self.seconds):
+            if second < this or second > last:
+                yield from self.seconds[second]
+            elif second == this:
+                yield from (key for key, moment in self.seconds[second].items() if moment <= now)
 
 
 def _second_of(moment: datetime) -> int:

@@ -16,7 +16,6 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import islice
 
-from alerts.agenda import due
 from alerts.groups import Group, Place, State, Timing, fires, put, take, timing
 from alerts.muting import Muting
 from alerts.settings import AlertsSettings
@@ -34,24 +33,25 @@ def dispatch(
     now: datetime,
     settings: AlertsSettings,
     most: int = MOST,
-) -> tuple[State, tuple[Notification, ...]]:
-    """`incidents` that began or ended since the last call are taken in; then the groups whose time has come are told.
+) -> tuple[Notification, ...]:
+    """`incidents` that began or ended since the last call are taken into `state`; then the groups whose time has come
+    are told: what is returned.
 
-    The state and the notifications are to be stored together: from the state before, the same notifications come
-    again, under the same uid.
+    The state after it and the notifications are to be stored together: from the state before, the same notifications
+    come again, under the same uid.
     """
-    if begun_or_ended := tuple(incidents):
-        state = take(state, begun_or_ended, settings)
+    take(state, incidents, settings)
     due_now = tuple(islice(_due(state, now, settings), most))
     if not due_now:
-        return state, ()
+        return ()
     muting = Muting(silences, settings.inhibit, state.sources.values(), now)
     groups, told = dict[Place, Group | None](), list[Notification]()
     for where in due_now:
         after, notifications = _look(state.groups[where], muting, now, settings)
         groups[where] = after if after.members else None
         told.extend(notifications)
-    return put(state, groups), tuple(told)
+    put(state, groups)
+    return tuple(told)
 
 
 def waiting(state: State, now: datetime, settings: AlertsSettings) -> bool:
@@ -75,7 +75,7 @@ def resend(state: State, receiver: str, now: datetime, settings: AlertsSettings)
 
 def _due(state: State, now: datetime, settings: AlertsSettings) -> Iterator[Place]:
     latest = now + timedelta(seconds=max(settings.group_wait_s, settings.group_interval_s))
-    return due(state.agenda, now, latest)
+    return state.agenda.due(now, latest)
 
 
 def _look(group: Group, muting: Muting, now: datetime, settings: AlertsSettings) -> tuple[Group, list[Notification]]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from alerts.agenda import Agenda, Diary
+from alerts.agenda import Agenda
 from alerts.matching import matches
 from alerts.muting import is_source
 from alerts.settings import ALL_LABELS, AlertsSettings, Kind, ReceiverSettings
@@ -57,18 +57,18 @@ class Group:
         return min(self.next_at, self.quiet_until) if self.changed else self.next_at
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class State:
     """All groups. `places` and `sources` follow from the incidents that fire and from the settings, `agenda` from the
-    groups.
+    groups. It is changed in place: a change of a few groups must not cost a copy of thousands.
     """
 
-    groups: Mapping[Place, Group] = field(default_factory=dict)
-    places: Mapping[str, tuple[Place, ...]] = field(default_factory=dict)
+    groups: dict[Place, Group] = field(default_factory=dict)
+    places: dict[str, tuple[Place, ...]] = field(default_factory=dict)
     """The groups of each incident that fires."""
-    sources: Mapping[str, Incident] = field(default_factory=dict)
+    sources: dict[str, Incident] = field(default_factory=dict)
     """The firing incidents that may make others needless."""
-    agenda: Agenda[Place] = field(default_factory=dict)
+    agenda: Agenda[Place] = field(default_factory=Agenda)
     gone: Mapping[str, int] = field(default_factory=dict)
     """Of receivers that are no more, how many notifications their groups had: one that comes back under its name is
     told of what fires then under other uids, for what waited for it was given up.
@@ -106,21 +106,20 @@ def fires(incident: Incident) -> bool:
     return incident.state is IncidentState.FIRING
 
 
-def take(state: State, incidents: Iterable[Incident], settings: AlertsSettings) -> State:
-    """With these incidents begun or ended. One that is in already changes nothing; one that is over stays over."""
-    places, sources = dict(state.places), dict(state.sources)
+def take(state: State, incidents: Iterable[Incident], settings: AlertsSettings) -> None:
+    """These incidents began or ended. One that is in already changes nothing; one that is over stays over."""
     news: dict[Place, list[tuple[str, Incident]]] = defaultdict(list)
     for incident in incidents:
         name = identity(incident)
         if fires(incident):
-            if name not in places:
-                places[name] = tuple(place(one, incident, settings) for one in _listeners(incident, settings))
+            if name not in state.places:
+                state.places[name] = tuple(place(one, incident, settings) for one in _listeners(incident, settings))
             if is_source(incident.labels, settings.inhibit):
-                sources[name] = incident
-            told = places[name]
+                state.sources[name] = incident
+            told = state.places[name]
         else:
-            told = places.pop(name, ())
-            sources.pop(name, None)
+            told = state.places.pop(name, ())
+            state.sources.pop(name, None)
         for where in told:
             news[where].append((name, incident))
     groups = dict[Place, Group | None]()
@@ -128,18 +127,16 @@ def take(state: State, incidents: Iterable[Incident], settings: AlertsSettings) 
         before = state.groups.get(where) or _fresh(where, changes[0][1], settings)
         after = _with(before, changes, settings.receivers[where.receiver].send_resolved)
         groups[where] = after if after.members else None
-    return put(replace(state, places=places, sources=sources), groups)
+    put(state, groups)
 
 
-def put(state: State, changed: Mapping[Place, Group | None]) -> State:
-    """With these groups instead of those at the same places; None: without."""
-    groups, diary = dict(state.groups), Diary(state.agenda)
+def put(state: State, changed: Mapping[Place, Group | None]) -> None:
+    """These groups instead of those at the same places; None: nothing any more."""
     for where, after in changed.items():
-        before = groups.pop(where, None)
+        before = state.groups.pop(where, None)
         if after is not None:
-            groups[where] = after
-        diary.move(where, None if before is None else before.due_at, None if after is None else after.due_at)
-    return replace(state, groups=groups, agenda=diary.done())
+            state.groups[where] = after
+        state.agenda.move(where, None if before is None else before.due_at, None if after is None else after.due_at)
 
 
 def place(receiver: str, incident: Incident, settings: AlertsSettings) -> Place:

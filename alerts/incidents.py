@@ -5,14 +5,14 @@ Belongs here: opening and closing them. Never: when somebody is told of it (disp
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
 
 from domain.alert import AlertState, Transition
 from domain.incident import Incident, IncidentState
 
-Opened = Mapping[str, Incident]
+Opened = dict[str, Incident]
 """The incidents that are not over, by the name of their rule: a rule has at most one."""
 _SHORTEST = timedelta(milliseconds=1)
 """An end is after its start, whatever the clock was set to in between: receivers refuse another."""
@@ -23,24 +23,20 @@ def opened(incidents: Iterable[Incident]) -> Opened:
     return {one.rule: one for one in incidents if one.state is IncidentState.FIRING}
 
 
-def follow(
-    before: Opened, transitions: Iterable[Transition], node: str, at: datetime
-) -> tuple[Opened, tuple[Incident, ...]]:
-    """Which incidents are open after these transitions, and those that began or ended, in order.
+def follow(open_: Opened, transitions: Iterable[Transition], node: str, at: datetime) -> tuple[Incident, ...]:
+    """The incidents that these transitions began or ended, in order; `open_` is what is open after them.
 
     `at`: the wall time of the transitions. What fires already does not begin again; what is not open does not end.
     """
-    after, changed = dict(before), list[Incident]()
+    changed = list[Incident]()
     for transition in transitions:
-        open_ = after.get(transition.rule.name)
-        if transition.after is AlertState.FIRING and open_ is None:
-            begun = _begun(transition, node, at)
-            after[begun.rule] = begun
+        name = transition.rule.name
+        if transition.after is AlertState.FIRING and name not in open_:
+            open_[name] = begun = _begun(transition, node, at)
             changed.append(begun)
-        elif transition.after is AlertState.RESOLVED and open_ is not None:
-            del after[open_.rule]
-            changed.append(_ended(open_, at, transition.sentence, transition.value))
-    return after, tuple(changed)
+        elif transition.after is AlertState.RESOLVED and name in open_:
+            changed.append(_ended(open_.pop(name), at, transition.sentence, transition.value))
+    return tuple(changed)
 
 
 def reconcile(before: Opened, firing: Collection[str], at: datetime) -> tuple[Opened, tuple[Incident, ...]]:

@@ -41,16 +41,18 @@ def unpack(packed: Mapping[str, Any], incidents: Iterable[Incident], settings: A
         else:
             gone[name] = max(row["sequence"], gone.get(name, 0))
     known = {identity(one): one for one in incidents}
-    state = take(State(), filter(fires, known.values()), settings)
-    groups, places = dict(state.groups), dict(state.places)
+    state = State()
+    take(state, filter(fires, known.values()), settings)
+    groups = dict(state.groups)
     for where, members in _needed(receivers, known, settings).items():
         groups[where] = _joined(groups.get(where), where, members, settings)
-        for name in members.keys() & places.keys():
-            if where not in places[name]:  # the receiver no longer listens for it, but has to hear the end of it
-                places[name] = (*places[name], where)
-    told = {where: receivers[where.receiver].told(group) for where, group in groups.items()}
+        for name in members.keys() & state.places.keys():
+            if where not in state.places[name]:  # the receiver no longer listens for it, but has to hear the end of it
+                state.places[name] = (*state.places[name], where)
+    put(state, {where: receivers[where.receiver].told(group) for where, group in groups.items()})
     # Without an incident that is open nothing can come again under the same uid.
-    return put(State(places=places, sources=state.sources, gone=gone if places else {}), told)
+    state.gone = gone if state.places else {}
+    return state
 
 
 def _needed(

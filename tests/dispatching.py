@@ -52,7 +52,7 @@ class Rig:
     told: list[tuple[float, Notification]] = field(default_factory=list)
 
     def at(self, second: float, *incidents: Incident) -> list[list[tuple[str, str]]]:
-        self.state, notifications = dispatch(self.state, incidents, self.silences, at(second), self.settings)
+        notifications = dispatch(self.state, incidents, self.silences, at(second), self.settings)
         self.told.extend((second, one) for one in notifications)
         return said(notifications)
 

@@ -28,7 +28,7 @@ from controller.alerting.wishes import Posted, Taken, Wishes
 from controller.history.memory import Memory
 from controller.metrics.observed import Observed
 from controller.settings import Settings
-from domain.alert import AlertState, Rule, Severity
+from domain.alert import AlertState, Rule, Severity, Transition
 from domain.errors import HistoryUnavailable
 from domain.incident import Incident, IncidentState, Notification
 from domain.silence import Matcher, Silence
@@ -153,11 +153,12 @@ class Alerting:
         self._observed.check(ticked.now_s, told)
         if self._goes_on:
             view = ticked.view if ticked.view is not None else View(ticked.now_s)
+            news = list[Transition]()
             async for transitions in self.rules.evaluate(view, told):
-                say(transitions)
                 if transitions:
-                    self.opened, changed = incidents.follow(self.opened, transitions, self.node, ticked.wall)
-                    self._tell(changed)
+                    news += transitions
+                    self._tell(incidents.follow(self.opened, transitions, self.node, ticked.wall))
+            say(news)
             self._keep_rules(self._clock())
         self._woken.set()
 

@@ -60,9 +60,10 @@ def squeezed(state: State) -> Later:
     """The groups as `read` takes them back: written as JSON in pieces and compressed, since the interpreter does
     nothing else while it writes JSON.
     """
+    now = State(dict(state.groups), gone=state.gone)  # `state` goes on changing
 
     def make() -> Mapping[str, Any]:
-        groups = saved.pack(state)["groups"]
+        groups = saved.pack(now)["groups"]
         lines = (json.dumps(groups[start : start + LINE]) for start in range(0, len(groups), LINE))
         return {SQUEEZED: base64.b64encode(zlib.compress("\n".join(lines).encode())).decode()}
 

@@ -5,7 +5,6 @@ Belongs here: carrying the rules' state on. Never: a rule, incidents, telling an
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -13,6 +12,7 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from controller.alerting.kept import Later
+from controller.alerting.turns import others_turn
 from controller.metrics.observed import Standing
 from domain.alert import AlertState, Rule, Transition
 from domain.view import View
@@ -23,8 +23,8 @@ from policies.hysteresis import Held
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-AT_ONCE = 100
-"""So many rules are evaluated before others get their turn: a few milliseconds."""
+AT_ONCE = 50
+"""So many rules are evaluated before others get their turn: a few milliseconds where all of them fire."""
 MOST_SAID = 20
 FIRING, RESOLVED, INACTIVE = AlertState.FIRING, AlertState.RESOLVED, AlertState.INACTIVE
 
@@ -50,7 +50,7 @@ class Rules:
             self._states.update((state.name, state) for state in after.rules)
             yield changed
             if len(several) == AT_ONCE:
-                await asyncio.sleep(0)
+                await others_turn()
 
     def standing(self) -> list[Standing]:
         """Every rule in force with its state."""

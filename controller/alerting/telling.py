@@ -5,7 +5,6 @@ Belongs here: the state of dispatch over time. Never: who is told when (alerts/d
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,6 +20,7 @@ from alerts.groups import State
 from alerts.muting import Muting
 from alerts.settings import AlertsSettings
 from controller.alerting.kept import squeezed
+from controller.alerting.turns import others_turn
 from domain.incident import Incident, Notification
 from domain.silence import Silence
 from store.outbox import WriterOutbox
@@ -106,7 +106,7 @@ class Telling:
         """Until nothing is due."""
         while self.due():
             self._slice()
-            await asyncio.sleep(0)
+            await others_turn()
 
     async def close(self, *, begun: bool) -> None:
         """Work off what there is, write the state, let what is being sent end. Not `begun`: it is not known what was
@@ -121,9 +121,8 @@ class Telling:
         now = self._wall()
         incidents = tuple(self._news.popleft() for _ in range(min(SLICE, len(self._news))))
         self.silences = tuple(one for one in self.silences if one.ends_at > now)
-        before = self._state
-        self._state, told = dispatch(before, incidents, self.silences, now, self._settings, SLICE)
-        self._unsaved |= self._state is not before
+        self._unsaved |= bool(incidents) or waiting(self._state, now, self._settings)
+        told = dispatch(self._state, incidents, self.silences, now, self._settings, SLICE)
         saves = self._saves(now)
         if not (incidents or told or saves):
             return

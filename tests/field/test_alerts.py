@@ -93,8 +93,8 @@ class Telling:
             for _ in range(round(each_s / TICK_S)):
                 seen = view(self.clock.s, kv_cache_usage_ratio=value)
                 self._rules, transitions = evaluate(self._rules, seen, (self._rule,))
-                self._open, changed = follow(self._open, transitions, "gpu1:8000", self.clock.now())
-                self._groups, due = dispatch(self._groups, changed, (), self.clock.now(), self._settings)
+                changed = follow(self._open, transitions, "gpu1:8000", self.clock.now())
+                due = dispatch(self._groups, changed, (), self.clock.now(), self._settings)
                 self.deliveries.put(due)
                 await self.clock.settle()
                 self._listen()

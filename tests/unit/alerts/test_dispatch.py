@@ -167,7 +167,7 @@ def test_values_that_jump_around_a_threshold_are_told_once_and_their_end_once() 
     for now in range(seconds):
         usage = 0.5 if now > seconds / 2 else 0.96 if now < 100 or now // 10 % 2 else 0.94
         alerts, transitions = evaluate(alerts, view(float(now), kv_cache_usage_ratio=usage), rules)
-        open_, changed = follow(open_, transitions, "gpu1:8000", at(now))
+        changed = follow(open_, transitions, "gpu1:8000", at(now))
         rig.at(now, *changed)
     assert said([one for _, one in rig.told]) == [[("kv_cache_full", "firing")], [("kv_cache_full", "resolved")]]
 

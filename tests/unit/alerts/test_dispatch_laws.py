@@ -78,8 +78,8 @@ class Rig:
             self.restarted = unpack(
                 json.loads(json.dumps(pack(self.restarted))), self.open_before(changed), self.settings
             )
-        self.state, told = dispatch(self.state, changed or (), self.silences, self.now, self.settings)
-        self.restarted, same = dispatch(self.restarted, changed or (), self.silences, self.now, self.settings)
+        told = dispatch(self.state, changed or (), self.silences, self.now, self.settings)
+        same = dispatch(self.restarted, changed or (), self.silences, self.now, self.settings)
         assert sorted(same, key=lambda one: one.uid) == sorted(told, key=lambda one: one.uid)
         self.told.extend(told)
         self.hidden.extend((one, in_force(self.silences, self.now)) for one in told)
@@ -212,13 +212,11 @@ def burst(size: int, labels: Callable[[int], dict[str, str]], rule: Callable[[in
         state, now = State(), NOON
         for incidents in (begun, over):
             for start in range(0, size, 500):
-                state, some = dispatch(state, incidents[start : start + 500], (), now, settings)
-                told.extend(some)
+                told.extend(dispatch(state, incidents[start : start + 500], (), now, settings))
             for wait_s in (0, 10, 60):
                 now += timedelta(seconds=wait_s)
                 while waiting(state, now, settings):
-                    state, some = dispatch(state, (), (), now, settings)
-                    told.extend(some)
+                    told.extend(dispatch(state, (), (), now, settings))
         assert state == State()
 
     cost = calls(work)

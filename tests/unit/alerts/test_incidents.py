@@ -26,15 +26,15 @@ def transition(rule: Rule, after: AlertState, value: float = 2.0) -> Transition:
 
 def test_an_incident_has_the_rules_labels_and_its_own_win_over_them() -> None:
     rule = replace(RULES[0], labels={"subject": "memory", "instance": "mine", "severity": "mine"})
-    _, (incident,) = follow({}, [transition(rule, FIRING)], "gpu1:8000", NOON)
+    (incident,) = follow({}, [transition(rule, FIRING)], "gpu1:8000", NOON)
     assert incident.labels == {"subject": "memory", "alertname": "a", "severity": "warning", "instance": "gpu1:8000"}
     assert incident.annotations == {"summary": "a.", "description": "It is 2."}
     assert (incident.starts_at, incident.ends_at, incident.value) == (NOON, None, 2.0)
 
 
 def test_the_end_tells_the_last_numbers_and_is_after_the_start_even_if_the_clock_was_set_back() -> None:
-    open_, _ = follow({}, [transition(RULES[0], FIRING)], "n", NOON)
-    open_, (over,) = follow(open_, [transition(RULES[0], RESOLVED, 0.1)], "n", NOON - timedelta(days=400))
+    open_ = opened(follow({}, [transition(RULES[0], FIRING)], "n", NOON))
+    (over,) = follow(open_, [transition(RULES[0], RESOLVED, 0.1)], "n", NOON - timedelta(days=400))
     assert not open_
     assert over.annotations["description"] == "It is 0.1."
     assert over.ends_at is not None
@@ -42,16 +42,15 @@ def test_the_end_tells_the_last_numbers_and_is_after_the_start_even_if_the_clock
 
 
 def test_a_rule_that_is_only_pending_is_no_incident() -> None:
-    assert follow(
-        {}, [transition(RULES[0], AlertState.PENDING), transition(RULES[0], AlertState.INACTIVE)], "n", NOON
-    ) == (
-        {},
-        (),
-    )
+    open_ = opened([])
+    only = [transition(RULES[0], AlertState.PENDING), transition(RULES[0], AlertState.INACTIVE)]
+    assert follow(open_, only, "n", NOON) == ()
+    assert not open_
 
 
 def test_incidents_whose_rule_does_not_fire_any_more_are_ended_once() -> None:
-    open_, begun = follow({}, [transition(rule, FIRING) for rule in RULES], "n", NOON)
+    open_ = opened([])
+    begun = follow(open_, [transition(rule, FIRING) for rule in RULES], "n", NOON)
     restored = opened([*begun, replace(begun[0], state=IncidentState.RESOLVED, rule="c")])
     assert restored == open_
     left, ended = reconcile(restored, {"b"}, NOON + timedelta(hours=1))
@@ -68,7 +67,7 @@ def test_each_incident_begins_once_and_ends_at_most_once_with_the_same_labels_an
 ) -> None:
     open_, told = opened([]), list[Incident]()
     for second, (rule, after) in enumerate(steps):
-        open_, changed = follow(open_, [transition(rule, after)], "n", NOON + timedelta(seconds=second))
+        changed = follow(open_, [transition(rule, after)], "n", NOON + timedelta(seconds=second))
         told.extend(changed)
     by_incident: dict[tuple[str, object], list[Incident]] = {}
     for one in told:

@@ -11,9 +11,9 @@ from tests.dispatching import HOOK, Rig, at, begun, over, said, settings
 def test_who_comes_to_the_same_conclusion_later_comes_to_the_same_uid() -> None:
     rig = Rig()
     rig.at(0, begun())
-    before = rig.state
-    _, (first,) = dispatch(before, (), (), at(10), rig.settings)
-    _, (second,) = dispatch(unpack(pack(before), [begun()], rig.settings), [begun()], (), at(55), rig.settings)
+    kept = pack(rig.state)
+    (first,) = dispatch(rig.state, (), (), at(10), rig.settings)
+    (second,) = dispatch(unpack(kept, [begun()], rig.settings), [begun()], (), at(55), rig.settings)
     assert first.uid == second.uid
     assert first.created_at != second.created_at
 

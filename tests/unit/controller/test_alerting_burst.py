@@ -10,12 +10,18 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pytest
+
 from alerts.settings import AlertsSettings
 from controller.alerting.kept import read
+from controller.alerting.rules import AT_ONCE, MOST_SAID
 from controller.alerting.telling import SLICE, Telling
+from controller.alerting.turns import others_turn
 from domain.incident import Incident, IncidentState
 from store.history import History
 from store.writes import SaveAlerts
+from tests.alarms import NOWHERE, alarmed, watched
+from tests.loop_rig import Rig
 from tests.told import OtherEnd, incident
 from tests.writers import writing, written
 
@@ -66,6 +72,24 @@ async def test_ten_thousand_alerts_are_worked_off_in_slices_and_leave_nothing(tm
 
 def _burst(over_after_s: float | None) -> list[Incident]:
     return [incident(f"rule_{number}", over_after_s=over_after_s) for number in range(MANY)]
+
+
+async def test_who_slept_until_now_goes_on_before_the_next_slice() -> None:
+    sleeper = asyncio.create_task(asyncio.sleep(1e-9))
+    await asyncio.sleep(0)  # it sleeps, and its time has come when the slice after this ends
+    await others_turn()
+    assert sleeper.done()
+
+
+async def test_a_burst_is_told_in_the_log_by_a_few_lines(
+    rig: Rig, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    rule = {"signal": "engine_down_s", "comparison": "above", "threshold": 15, "keep_firing_for_s": 0}
+    rules = {f"burst_{number}": rule for number in range(3 * AT_ONCE)}
+    async with alarmed(rig, policies={"alert_thresholds": {"rules": rules}}, engine={"url": NOWHERE}) as loop:
+        await watched(rig, 30, loop)
+        assert len(loop.alerting.opened) > 3 * AT_ONCE
+    assert 0 < sum(one.startswith("alert burst_") for one in caplog.messages) <= MOST_SAID
 
 
 async def test_what_ended_after_the_state_was_written_last_is_told_after_a_crash(tmp_path: Path) -> None:
