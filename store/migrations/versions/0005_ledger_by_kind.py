@@ -22,5 +22,15 @@ def upgrade() -> None:
     if op.get_bind().dialect.name != "sqlite":
         return
     unknown = " + ".join(f"(CASE WHEN {name} IS NULL THEN {1 << bit} ELSE 0 END)" for bit, name in enumerate(FIGURES))
-    columns = ["node", "energy_source", sa.text(unknown), "at", "resolution_s", "seconds", "gap_s", "idle_s", *FIGURES]
+    columns: list[str | sa.TextClause] = [
+        "node",
+        "energy_source",
+        sa.text(unknown),
+        "at",
+        "resolution_s",
+        "seconds",
+        "gap_s",
+        "idle_s",
+        *FIGURES,
+    ]
     op.create_index("ix_ledger_kind", "ledger", columns)
