@@ -40,6 +40,8 @@ logger = logging.getLogger(__name__)
 
 POLL_S = 0.2
 """What needs no answer waits so long at most, so that handing over needs no system call."""
+GATHER_S = 5.0
+"""So long readings wait for company, unless something else is written: a transaction is as dear for one as for ten."""
 MOST = 250
 """Writes in one transaction: some tens of milliseconds."""
 FIRST_DELAY_S, LONGEST_DELAY_S = 0.5, 10.0
@@ -62,7 +64,7 @@ class Scribe:
         self._retry_s = self._delay_s = 0.0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._awake = asyncio.Event()
-        self._urgent = self._asleep = False
+        self._urgent = self._asleep = self._hurried = False
         self.opening = Opening(self._path, lambda: History(url, node, limits))
         self.wal = WalKeeper(self._path, limits)
         self.jobs: deque[Job] = deque()
@@ -112,7 +114,7 @@ class Scribe:
         if not self._urgent or self.failing:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._awake.wait(), max(limit, 0.0))
-        self._asleep = self._urgent = False
+        self._hurried, self._asleep, self._urgent = self._urgent, False, False
         self._awake.clear()
 
     async def _guarded(self, act: Callable[[], Awaitable[None]]) -> None:
@@ -149,8 +151,19 @@ class Scribe:
     def _least(self) -> Importance:
         return Importance.ESSENTIAL if self.wal.held else Importance.READING
 
+    @property
+    def _may_wait(self) -> bool:
+        """Nothing but readings waits, none of them long, and nobody for them."""
+        pending = self._pending
+        calm = not (
+            self._hurried or self.failing or self.stop_by_s is not None or pending.waiting(Importance.RECORDING)
+        )
+        return calm and pending.waiting() < MOST and pending.oldest_wait_s() < GATHER_S
+
     async def _write(self, history: History) -> bool:
         """One transaction with all that waits, up to MOST; False when the database fails."""
+        if self._may_wait:
+            return True
         batch = self._pending.take(self._most, self._least)
         if not batch and not self.failing:
             return True

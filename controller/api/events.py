@@ -7,7 +7,9 @@ Belongs here: the wire format, the pulse, the bounds. Never: what is told (contr
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
+from contextlib import aclosing
+from functools import lru_cache
 
 from aiohttp import web
 
@@ -61,53 +63,48 @@ class Streams:
         try:
             await response.prepare(call.request)
             begin = "" if after else f"id: {from_here}\n"
-            await _write(response, f"retry: {RETRY_MS}\n{begin}\n")
-            source = events.subscribe(after or from_here)
-            async for text in _texts(source, kinds, PULSE_S if asked.follow else None):
-                if _gone(call.request):
-                    break
-                await _write(response, text)
+            await _write(response, f"retry: {RETRY_MS}\n{begin}\n".encode())
+            await self._tell(response, call.request, kinds, after or from_here, follow=asked.follow)
             await response.write_eof()
         except (TimeoutError, ConnectionError):
             if (transport := call.request.transport) is not None:
                 transport.abort()  # what it did not take is not waited for
         return response
 
-
-async def _texts(source: AsyncIterator[Event], kinds: set[EventKind], pulse_s: float | None) -> AsyncIterator[str]:
-    """The stream's text, piece by piece; the empty one is only there to look whether anybody listens. `pulse_s` None:
-    end when there is no more at this moment.
-    """
-    place = None
-    coming = asyncio.ensure_future(anext(source))
-    try:
-        while True:
-            await asyncio.wait({coming}, timeout=NOW_S if pulse_s is None else pulse_s)
-            if coming.done():
-                event = coming.result()
-                coming = asyncio.ensure_future(anext(source))
-                place = event.id
-                yield _frame(event) if event.kind in kinds else ""
-            elif pulse_s is None:
-                return
-            else:
-                # What was left out counts as seen, or a resume would find a gap where there is none.
-                yield ": alive\n\n" if place is None else f": alive\nid: {place}\n\n"
-    except StopAsyncIteration:
-        return
-    finally:
-        coming.cancel()
+    async def _tell(
+        self, response: web.StreamResponse, request: web.Request, kinds: set[EventKind], after: str, *, follow: bool
+    ) -> None:
+        """What comes after that; without `follow` until there is no more at this moment."""
+        place = None
+        async with aclosing(self._events.listen(after, PULSE_S if follow else NOW_S)) as source:
+            async for event in source:
+                if _gone(request):
+                    return
+                if event is not None:
+                    place = event.id
+                    if event.kind in kinds:
+                        await _write(response, _frame(event))
+                elif follow:
+                    await _write(response, _alive(place))
+                else:
+                    return
 
 
-def _frame(event: Event) -> str:
-    return f"id: {event.id}\nevent: {event.kind}\ndata: {event.text}\n\n"
+def _alive(place: str | None) -> bytes:
+    """What was left out counts as seen, or a resume would find a gap where there is none."""
+    return b": alive\n\n" if place is None else f": alive\nid: {place}\n\n".encode()
 
 
-async def _write(response: web.StreamResponse, text: str) -> None:
+@lru_cache(8)
+def _frame(event: Event) -> bytes:
+    """Made once for all streams, which take it at the same time."""
+    return f"id: {event.id}\nevent: {event.kind}\ndata: {event.text}\n\n".encode()
+
+
+async def _write(response: web.StreamResponse, text: bytes) -> None:
     """Raises TimeoutError, ConnectionError."""
-    if text:
-        async with asyncio.timeout(WRITE_S):
-            await response.write(text.encode())
+    async with asyncio.timeout(WRITE_S):
+        await response.write(text)
 
 
 def _header(request: web.Request) -> str | None:

@@ -21,6 +21,7 @@ from controller.api import conditional, idempotency, problem, reading
 from controller.api.access import Gate
 from controller.api.idempotency import Remembered
 from controller.api.limits import Limits
+from controller.api.models.base import as_json
 from controller.api.peers import peer_of
 from controller.api.problem import Problem
 from controller.api.routes import Access, Call, Reply, Route
@@ -87,8 +88,7 @@ def _response(route: Route, request: web.Request, found: BaseModel | Reply | web
     headers = {} if etag is None else {"ETag": conditional.quoted(etag)}
     if etag is not None and not route.changes and conditional.unchanged(request.headers.get("If-None-Match"), etag):
         return web.Response(status=304, headers=headers)
-    text = body.__pydantic_serializer__.to_json(body, by_alias=True)
-    return web.Response(body=text, headers=headers, content_type="application/json")
+    return web.Response(body=as_json(body), headers=headers, content_type="application/json")
 
 
 def _without_history(error: HistoryUnavailable) -> Problem:

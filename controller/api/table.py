@@ -36,7 +36,7 @@ from controller.settings import ApiSettings
 def table(operations: Operations, loop: Loop, settings: ApiSettings) -> list[Route]:
     """Every route of the daemon."""
     rows = [
-        *status_routes(operations),
+        *status_routes(operations, loop.clock),
         *check_routes(operations),
         *signal_routes(operations),
         *knob_routes(operations),

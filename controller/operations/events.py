@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from collections import deque
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -80,7 +82,7 @@ class Events:
         self._ring: deque[Event] = deque(maxlen=kept)
         self._last = 0
         self._closed = False
-        self._waiting: list[asyncio.Future[None]] = []
+        self._waiting: list[asyncio.Future[bool]] = []
         self.listeners = 0
 
     @property
@@ -101,13 +103,17 @@ class Events:
         self._closed = True
         self._wake()
 
-    def subscribe(self, last_id: str | None = None) -> AsyncIterator[Event]:
+    async def subscribe(self, last_id: str | None = None) -> AsyncIterator[Event]:
         """Events from now on, or after `last_id`; the iteration ends when the daemon stops, or when the listener
         was too slow. Where `last_id` is of another life or too old, a GAP comes first and then what is kept.
         """
-        return self._listen(last_id)
+        async with aclosing(self.listen(last_id)) as events:
+            async for event in events:
+                if event is not None:
+                    yield event
 
-    async def _listen(self, last_id: str | None) -> AsyncIterator[Event]:
+    async def listen(self, last_id: str | None, silent_s: float = math.inf) -> AsyncGenerator[Event | None]:
+        """As `subscribe`; None each time that nothing has come for `silent_s`."""
         place, gap = self._place(last_id)
         self.listeners += 1
         try:
@@ -120,12 +126,23 @@ class Events:
                     event = self._ring[place + 1 - self._oldest]
                     place = event.number
                     yield event
-                else:
-                    news = asyncio.get_running_loop().create_future()
-                    self._waiting.append(news)
-                    await news
+                elif not await self._news(silent_s):
+                    yield None
         finally:
             self.listeners -= 1
+
+    async def _news(self, within_s: float) -> bool:
+        """Wait for what comes next; False where nothing does."""
+        loop = asyncio.get_running_loop()
+        news: asyncio.Future[bool] = loop.create_future()
+        self._waiting.append(news)
+        if math.isinf(within_s):
+            return await news
+        silence = loop.call_later(within_s, _answer, news, False)
+        try:
+            return await news
+        finally:
+            silence.cancel()
 
     @property
     def _oldest(self) -> int:
@@ -150,9 +167,13 @@ class Events:
         _wake(waiting)
 
 
-def _wake(waiting: list[asyncio.Future[None]]) -> None:
+def _wake(waiting: list[asyncio.Future[bool]]) -> None:
     for news in waiting[:WOKEN_AT_ONCE]:
-        if not news.done():  # its listener may have gone
-            news.set_result(None)
+        _answer(news, True)
     if later := waiting[WOKEN_AT_ONCE:]:
         asyncio.get_running_loop().call_soon(_wake, later)
+
+
+def _answer(news: asyncio.Future[bool], came: bool) -> None:
+    if not news.done():  # its listener may have gone
+        news.set_result(came)

@@ -46,6 +46,11 @@ class Answer(BaseModel):
     )
 
 
+def as_json(body: BaseModel) -> bytes:
+    """A body as it is sent."""
+    return body.__pydantic_serializer__.to_json(body, by_alias=True)
+
+
 class Asked(BaseModel):
     """What a path and a query ask; every value comes as text."""
 

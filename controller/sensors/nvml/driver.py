@@ -80,10 +80,17 @@ class Driver:
         """The next reading looks its devices up anew."""
         self._selection = Selection(Wanted())
 
+    def rests(self, reopen_s: float) -> bool:
+        """There was no driver or no GPU when it looked last, and it is too early to look again. Calls no NVML."""
+        return not self.is_open and self.absence is not None and not self._is_time(reopen_s)
+
+    def _is_time(self, reopen_s: float) -> bool:
+        return self._clock() - self._opened_s >= reopen_s
+
     def read(self, wanted: Wanted, reopen_s: float) -> GpusReading | None:
         """The wanted devices; None where there is nothing to read (`absence`). Raises RecoverableError."""
         now_s = self._clock()
-        if now_s - self._opened_s >= reopen_s and (self._any_gone or not self.is_open):
+        if self._is_time(reopen_s) and (self._any_gone or not self.is_open):
             self.close()
             self.open()
         if not self.is_open:

@@ -89,6 +89,8 @@ class NvmlSensor:
                 await self._within_limit(self._driver.close)
             return None
         settings = self._settings
+        if self._driver.rests(settings.reopen_s):
+            return None  # without a thread at each tick, for nothing
         wanted = Wanted(visible_devices)
         if settings.devices is not None:
             wanted = Wanted((settings.devices,), "the setting gpu.devices")
