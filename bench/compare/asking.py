@@ -24,9 +24,12 @@ LIMIT_S = 120.0
 
 @dataclass(slots=True)
 class Asked:
-    """What came of a load. `late_s`: how late each request left; a machine that is too busy shows here first."""
+    """What came of a load. `gaps_s`: between two pieces of an answer. `late_s`: how late each request left; a machine
+    that is too busy shows here first.
+    """
 
     served: list[Served] = field(default_factory=list)
+    gaps_s: list[float] = field(default_factory=list)
     turned_away: list[float] = field(default_factory=list)
     failed: int = 0
     late_s: list[float] = field(default_factory=list)
@@ -72,6 +75,7 @@ async def _ask(session: aiohttp.ClientSession, url: str, model: str, ask: Ask, b
         tokens = 0
     if answer_is_whole := tokens == ask.answer_tokens and bool(moments):
         found.served.append(served(ask, moments, tokens))
+        found.gaps_s += [b - a for a, b in pairwise(moments)]
     found.failed += not answer_is_whole
 
 

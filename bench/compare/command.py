@@ -80,16 +80,6 @@ def _shown_by(document: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], None
     return tables.get(document.get("table", ""), _show)
 
 
-def _in_real_time(arguments: Sequence[str]) -> int:
-    """In a process of its own: its scenarios and scores import the plugin's operations, which only lie in the tree.
-
-    It finds the same loads' figures on the virtual clock in the file that `--out` names, and puts its own beside them.
-    """
-    path = os.pathsep.join(map(str, (places.ENGINE_SOURCE, places.ROOT)))
-    command = [sys.executable, "-m", "bench.compare.real", *arguments]
-    return subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, cwd=places.ROOT, check=False).returncode
-
-
 def _show(document: Mapping[str, Any]) -> None:
     table = Table(title=f"{document['scenario']} on {document['gpu']}: {document['what']}", title_justify="left")
     names = (

@@ -111,7 +111,7 @@ async def _run(job: Job) -> Asked:
     with tempfile.TemporaryDirectory(prefix="bench-real-") as name:
         folder = Path(name)
         script = folder / "nvml"
-        server = VllmServer(folder / "vllm", _vllm(job, folder, script))
+        server = VllmServer(folder / "vllm", vllm_options(job, folder, script))
         async with server:
             daemon, model = Daemon(folder / "daemon", _settings(job, server, folder)), server.options.served_name
             await ask_all(server.url, model, [WARM_UP])
@@ -169,7 +169,7 @@ def _summary(runs: Sequence[dict[str, float | None]]) -> dict[str, Any]:
     return {**mean, "goodput_after_30s_half95": half, "by_seed": list(runs)}
 
 
-def _vllm(job: Job, folder: Path, script: Path) -> VllmOptions:
+def vllm_options(job: Job, folder: Path, script: Path) -> VllmOptions:
     scenario, gpu, contender = job.scenario, job.gpu, job.contender
     fixed = contender.policies is None
     plugins = write_plugin(folder / "plugins")

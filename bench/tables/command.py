@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.tables import batching, comparison, cpu, phases, real, seeds, summary
+from bench.tables import batching, comparison, cpu, generators, phases, real, seeds, summary
 from bench.tables.places import NoPlace, fill, has
 
 
@@ -49,6 +49,8 @@ def _tables(document: Mapping[str, Any]) -> dict[str, Callable[[Mapping[str, Any
             return {real.name(document): real.table}
         case "cpu":
             return {cpu.name(document): cpu.table}
+        case "generators":
+            return {generators.name(document): generators.table}
         case "batching":
             return {
                 batching.name(document): batching.table,

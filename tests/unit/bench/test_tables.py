@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bench.tables import batching, comparison, main, seeds
+from bench.tables import batching, comparison, generators, main, seeds
 from bench.tables.places import NoPlace, fill
 
 PAGE = "before\n<!-- table a b -->\nold\n<!-- end -->\nafter\n<!-- table c d -->\nkept\n<!-- end -->\n"
@@ -160,3 +160,11 @@ def test_the_seeds_load_has_the_default_first_and_ours_second() -> None:
         "| 10 | 380 ms | 2.00 s; 1.00 s | 48 GB | 27.0 GB; 27.0 GB | 12 % | 2.0 %; 2.0 % | 65 % | 90 %; 90 % "
         "| 0.0 %; 25.0 % |"
     )
+
+
+def test_the_table_ends_with_the_ratio_and_leaves_out_what_one_does_not_know() -> None:
+    one: dict[str, Any] = {column: 2.0 for column, _ in generators._ROWS.values()}
+    document = {"generators": {"ours": one, "theirs": {**one, "p99_e2e_s": 3.0, "late_p99_s": None}}}
+    *_, e2e, late = generators.table(document).splitlines()
+    assert e2e == "| end to end, P99 | 2.00 s | 3.00 s | 1.500 |"
+    assert late == "| requests left late, P99 | 2.000 s |  |  |"
