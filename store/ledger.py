@@ -34,6 +34,8 @@ COARSER = {MINUTE_S: HOUR_S, HOUR_S: DAY_S}
 TABLE: Table = Base.metadata.tables[LedgerRow.__tablename__]
 KEY = ("node", "resolution_s", "at", "setting_key", "energy_source")
 MOST_NOTES = 20
+LONG = timedelta(days=60)
+"""To sort the rows of so long a span takes longer than to read those of a year in order."""
 AT_ONCE = 10_000
 """So many settings in one question: SQLite and PostgreSQL take some 32,000 values."""
 
@@ -125,7 +127,7 @@ class Ledger:
         notes are left out.
         """
         # By setting the span's rows have to be sorted anyway; whatever the setting, an index has them in order.
-        where = _within(since, until, node, LedgerRow.at if by_setting else self._at_by_another_index())
+        where = _within(since, until, node, LedgerRow.at if by_setting else self._at(since, until))
         async with self._database.reading() as session:
             found = await session.execute(_summed(where, by_setting=by_setting))
             return [_sum(row) for row in found.mappings()]
@@ -154,16 +156,16 @@ class Ledger:
     ) -> list[tuple[Mapping[str, float | None], float]]:
         """Each setting with the seconds that were measured under it, the longest first; an empty one: not known."""
         seconds = func.sum(LedgerRow.seconds)
-        where = _within(since, until, node, self._at_by_another_index())
+        where = _within(since, until, node, self._at(since, until))
         query = select(LedgerRow.setting_key, seconds).where(*where)
         query = query.group_by(LedgerRow.setting_key).order_by(seconds.desc(), LedgerRow.setting_key)
         async with self._database.reading() as session:
             return [(json.loads(key), float(total)) for key, total in await session.execute(query)]
 
-    def _at_by_another_index(self) -> SQLColumnExpression[datetime]:
-        """SQLite would find the span by the index of its times and sort its rows; another index has them sorted."""
-        sqlite = self._database.engine.dialect.name == "sqlite"
-        return literal_column("+ledger.at", UtcDateTime()) if sqlite else LedgerRow.at
+    def _at(self, since: datetime, until: datetime) -> SQLColumnExpression[datetime]:
+        """SQLite would find the span by the index of its times and sort its rows; another index has them all sorted."""
+        long = self._database.engine.dialect.name == "sqlite" and until - since > LONG
+        return literal_column("+ledger.at", UtcDateTime()) if long else LedgerRow.at
 
     async def nodes(self) -> list[str]:
         """The nodes that have entries."""
