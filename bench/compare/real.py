@@ -170,6 +170,7 @@ def _summary(runs: Sequence[dict[str, float | None]]) -> dict[str, Any]:
 
 
 def vllm_options(job: Job, folder: Path, script: Path) -> VllmOptions:
+    """Of a vLLM on this job's emulated GPU, whose readings go to `script`."""
     scenario, gpu, contender = job.scenario, job.gpu, job.contender
     fixed = contender.policies is None
     plugins = write_plugin(folder / "plugins")

@@ -86,26 +86,35 @@ async def measure(plan: Plan, on_pair: OnPair) -> list[Pair]:
         with tempfile.TemporaryDirectory(prefix="bench-overhead-") as folder:
             stock = VllmServer(Path(folder) / "stock", VllmOptions(plugin=False))
             plugin = VllmServer(Path(folder) / "plugin", VllmOptions())
+            used = _Use()
             async with stock, plugin:
                 for server in (stock, plugin):
                     await _slice(server, WARM_UP_S, seed=1)
                 for _ in range(plan.pairs):
-                    pairs.append(await _pair(stock, plugin, plan.slice_s, len(pairs)))
+                    pairs.append(await _pair(stock, plugin, used, plan.slice_s, len(pairs)))
                     on_pair(number, pairs[-1])
     return pairs
 
 
-async def _pair(stock: VllmServer, plugin: VllmServer, slice_s: float, number: int) -> Pair:
+@dataclass(slots=True)
+class _Use:
+    """How often the plugin was read, and up to where: records are told once, as to the daemon."""
+
+    readings: int = 0
+    cursor: str = ""
+
+
+async def _pair(stock: VllmServer, plugin: VllmServer, used: _Use, slice_s: float, number: int) -> Pair:
     halves: dict[bool, _Half] = {}
-    readings = 0
+    before = used.readings
     for with_plugin in (True, False) if number % 2 else (False, True):
         if with_plugin:
-            async with _in_use(plugin) as count:
+            async with _in_use(plugin, used):
                 halves[True] = await _slice(plugin, slice_s, seed=100 + number)
-            readings = count[0]
         else:
             halves[False] = await _slice(stock, slice_s, seed=100 + number)
     without, using = halves[False], halves[True]
+    readings = used.readings - before
     return Pair(without.rps, using.rps, readings, without.failed + using.failed, without.cpu_ms, using.cpu_ms)
 
 
@@ -139,12 +148,11 @@ def _cpu_s(group: int) -> float:
 
 
 @contextlib.asynccontextmanager
-async def _in_use(server: VllmServer) -> AsyncIterator[list[int]]:
-    """Reads the plugin and holds its lease until the block ends; the list holds how often it did."""
-    count = [0]
-    reader = asyncio.create_task(_use(server, count), name="overhead-reader")
+async def _in_use(server: VllmServer, used: _Use) -> AsyncIterator[None]:
+    """Reads the plugin and holds its lease until the block ends."""
+    reader = asyncio.create_task(_use(server, used), name="overhead-reader")
     try:
-        yield count
+        yield
     finally:
         reader.cancel()
         await asyncio.gather(reader, return_exceptions=True)
@@ -152,16 +160,16 @@ async def _in_use(server: VllmServer) -> AsyncIterator[list[int]]:
             raise error
 
 
-async def _use(server: VllmServer, count: list[int]) -> None:
+async def _use(server: VllmServer, used: _Use) -> None:
     headers = {"Authorization": f"Bearer {server.token}"}
-    root, cursor = f"{server.url}/governor/v1", ""
+    root = f"{server.url}/governor/v1"
     async with aiohttp.ClientSession(headers=headers, raise_for_status=True) as session:
         while True:
             async with session.get(f"{root}/runtime") as answer:
                 boot_id = (await answer.json())["boot_id"]
             async with session.post(f"{root}/lease", json={"boot_id": boot_id, "lease_s": LEASE_S}) as answer:
                 await answer.read()
-            async with session.get(f"{root}/stats", params={"since": cursor} if cursor else {}) as answer:
-                cursor = (await answer.json())["cursor"]
-            count[0] += 1
+            async with session.get(f"{root}/stats", params={"since": used.cursor} if used.cursor else {}) as answer:
+                used.cursor = (await answer.json())["cursor"]
+            used.readings += 1
             await asyncio.sleep(EVERY_S)
