@@ -78,7 +78,7 @@ def _server(*, quick: bool) -> dict[str, object]:
     from bench.setup.plugin import make_plugin
 
     make_plugin()
-    plan = server.Plan(rounds=1, pairs=4, slice_s=3.0) if quick else server.Plan(rounds=5, pairs=4, slice_s=3.0)
+    plan = server.Plan(rounds=1, pairs=4, slice_s=3.0) if quick else server.Plan(rounds=4, pairs=3, slice_s=10.0)
     print(f"real server, {server.CLIENTS} clients, {plan.rounds} x {plan.pairs} pairs of {plan.slice_s:g} s; "
           "on: lease, runtime and statistics read once a second", flush=True)  # fmt: skip
 
