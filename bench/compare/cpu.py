@@ -29,7 +29,7 @@ CONTENDERS = (
     *(f"fixed-{cap}-{budget}" for cap, budget in ((8, 512), (32, 512), (128, 256), (128, 512))),
     *("vllm_default", "seed", "model"),
 )
-"""No two that are the same run: steps of over 2,048 tokens do not come up here."""
+"""Without larger budgets: steps of over 2,048 tokens do not come up, so they would be vLLM's default once more."""
 FIRST_GUESS = StepModel(base_ms=5.0, per_token_us=40.0, per_context_token_ns=100.0)
 """Only the load of the fitting run rests on it."""
 FITTED_AT = contenders.fixed(64, 1024)
