@@ -11,8 +11,7 @@ import asyncio
 import json
 import math
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -103,17 +102,11 @@ class Events:
         self._closed = True
         self._wake()
 
-    async def subscribe(self, last_id: str | None = None) -> AsyncIterator[Event]:
+    async def listen(self, last_id: str | None = None, silent_s: float = math.inf) -> AsyncGenerator[Event | None]:
         """Events from now on, or after `last_id`; the iteration ends when the daemon stops, or when the listener
-        was too slow. Where `last_id` is of another life or too old, a GAP comes first and then what is kept.
+        was too slow. Where `last_id` is of another life or too old, a GAP comes first and then what is kept. None each
+        time that nothing has come for `silent_s`.
         """
-        async with aclosing(self.listen(last_id)) as events:
-            async for event in events:
-                if event is not None:
-                    yield event
-
-    async def listen(self, last_id: str | None, silent_s: float = math.inf) -> AsyncGenerator[Event | None]:
-        """As `subscribe`; None each time that nothing has come for `silent_s`."""
         place, gap = self._place(last_id)
         self.listeners += 1
         try:

@@ -29,6 +29,7 @@ from domain.incident import fingerprint
 from store.pending import Receipt
 from store.writes import AddAction
 from tests.alarms import NOWHERE, alarmed, alerts, heard, told_to, watched
+from tests.listening import told
 from tests.loop_rig import Rig
 from tests.told import OtherEnd
 from tests.writers import locked, until_failing, written
@@ -135,7 +136,7 @@ async def test_an_alert_from_outside_has_the_cache_purged_once_however_often_it_
         for _ in range(3):
             again = await served.posted(alert())
             assert again["picked"][0]["result"].startswith("done before: purged")
-        event = await anext(served.events.subscribe(f"{served.events.life}-0"))
+        event = await anext(told(served.events, f"{served.events.life}-0"))
     assert [purge["ratio"] for purge in rig.engine.purges] == [0.5]
     (entry,) = await kept_of(rig)
     assert (event.kind, event.data["action"], event.data["result"]) == (EventKind.ACTION, entry.action, entry.result)

@@ -9,6 +9,7 @@ import pytest
 
 from controller.operations.events import EventKind
 from tests.api_rig import ApiRig, serving
+from tests.listening import told
 
 ROLLBACK, UNDO = "/api/v1/rollback", "/api/v1/undo"
 
@@ -51,7 +52,7 @@ async def test_a_rollback_is_an_event(api: ApiRig) -> None:
     last = api.operations.events.last_id
     await api.ask("POST", ROLLBACK)
     seen = []
-    async for event in api.operations.events.subscribe(last):
+    async for event in told(api.operations.events, last):
         seen.append(event.kind)
         if event.kind is EventKind.ROLLBACK:
             break

@@ -12,6 +12,7 @@ from controller.operations.application import Operations
 from controller.operations.events import Event, EventKind, Events
 from domain.decision import Mode
 from domain.knobs import MAX_NUM_SEQS
+from tests.listening import told
 from tests.loop_rig import GROWS, Rig, ticks
 from tests.operations_rig import ada, operations
 
@@ -23,7 +24,7 @@ async def take(listener: AsyncIterator[Event], count: int) -> list[Event]:
 async def test_a_listener_gets_what_comes_from_then_on_in_order() -> None:
     events = Events()
     events.publish(EventKind.TICK, {"n": 0})
-    listener = events.subscribe()
+    listener = told(events)
     waiting = asyncio.ensure_future(take(listener, 2))
     await asyncio.sleep(0)
     events.publish(EventKind.TICK, {"n": 1})
@@ -34,7 +35,7 @@ async def test_a_listener_gets_what_comes_from_then_on_in_order() -> None:
 async def test_a_listener_resumes_after_what_it_had_last() -> None:
     events = Events()
     made = [events.publish(EventKind.TICK, {"n": number}) for number in range(5)]
-    got = await take(events.subscribe(made[2].id), 2)
+    got = await take(told(events, made[2].id), 2)
     assert got == made[3:]
 
 
@@ -42,7 +43,7 @@ async def test_a_listener_resumes_after_what_it_had_last() -> None:
 async def test_one_of_another_life_is_told_of_the_gap_and_gets_all_that_is_kept(last_id: str) -> None:
     events = Events(kept=3)
     made = [events.publish(EventKind.TICK, {"n": number}) for number in range(5)]
-    first, *rest = await take(events.subscribe(last_id), 4)
+    first, *rest = await take(told(events, last_id), 4)
     assert first.kind is EventKind.GAP
     assert rest == made[2:]
 
@@ -50,13 +51,13 @@ async def test_one_of_another_life_is_told_of_the_gap_and_gets_all_that_is_kept(
 async def test_one_that_missed_more_than_is_kept_is_told_so() -> None:
     events = Events(kept=3)
     made = [events.publish(EventKind.TICK, {"n": number}) for number in range(9)]
-    first, second = await take(events.subscribe(made[1].id), 2)
+    first, second = await take(told(events, made[1].id), 2)
     assert (first.kind, second) == (EventKind.GAP, made[6])
 
 
 async def test_a_listener_that_is_too_slow_is_cut_off_and_nobody_else() -> None:
     events = Events(kept=3)
-    slow, quick = events.subscribe(), events.subscribe()
+    slow, quick = told(events), told(events)
     waiting = asyncio.gather(take(slow, 1), take(quick, 1))
     await asyncio.sleep(0)
     events.publish(EventKind.TICK, {"n": 0})
@@ -69,7 +70,7 @@ async def test_a_listener_that_is_too_slow_is_cut_off_and_nobody_else() -> None:
 
 async def test_publishing_waits_for_nobody_and_costs_no_more_with_listeners() -> None:
     events = Events()
-    listeners = [events.subscribe() for _ in range(200)]
+    listeners = [told(events) for _ in range(200)]
     waiting = [asyncio.ensure_future(anext(one)) for one in listeners]
     await asyncio.sleep(0)
     made = events.publish(EventKind.TICK, {"n": 1})
@@ -80,19 +81,19 @@ async def test_publishing_waits_for_nobody_and_costs_no_more_with_listeners() ->
 
 async def test_what_else_is_asked_gets_its_turn_between_the_listeners() -> None:
     events = Events()
-    waiting = [asyncio.ensure_future(anext(events.subscribe())) for _ in range(200)]
+    waiting = [asyncio.ensure_future(anext(told(events))) for _ in range(200)]
     await asyncio.sleep(0)
     events.publish(EventKind.TICK, {"n": 1})
     for _ in range(3):  # a request takes so many turns
         await asyncio.sleep(0)
-    told = sum(one.done() for one in waiting)
+    woken = sum(one.done() for one in waiting)
     await asyncio.gather(*waiting)
-    assert 0 < told <= 100
+    assert 0 < woken <= 100
 
 
 async def test_a_listener_that_has_gone_holds_up_none_of_the_others() -> None:
     events = Events()
-    waiting = [asyncio.ensure_future(anext(events.subscribe())) for _ in range(60)]
+    waiting = [asyncio.ensure_future(anext(told(events))) for _ in range(60)]
     await asyncio.sleep(0)
     for one in waiting[::2]:
         one.cancel()
@@ -103,17 +104,17 @@ async def test_a_listener_that_has_gone_holds_up_none_of_the_others() -> None:
 
 async def test_every_subscription_ends_when_the_daemon_stops() -> None:
     events = Events()
-    waiting = asyncio.ensure_future(anext(events.subscribe(), None))
+    waiting = asyncio.ensure_future(anext(told(events), None))
     await asyncio.sleep(0)
     events.close()
     assert await waiting is None
     assert events.listeners == 0
-    assert [one async for one in events.subscribe()] == []
+    assert [one async for one in told(events)] == []
 
 
 async def test_a_resumed_listener_of_an_empty_ring_waits() -> None:
     events = Events()
-    waiting = asyncio.ensure_future(anext(events.subscribe(events.last_id)))
+    waiting = asyncio.ensure_future(anext(told(events, events.last_id)))
     await asyncio.sleep(0)
     made = events.publish(EventKind.TICK, {})
     assert await waiting == made
