@@ -38,7 +38,7 @@ from store.writes import do_all
 
 logger = logging.getLogger(__name__)
 
-POLL_S = 0.2
+POLL_S = 0.5
 """What needs no answer waits so long at most, so that handing over needs no system call."""
 GATHER_S = 5.0
 """So long readings wait for company, unless something else is written: a transaction is as dear for one as for ten."""
