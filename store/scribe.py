@@ -112,8 +112,9 @@ class Scribe:
             limit = 0.0 if self.jobs or self._pending.waiting(self._least) >= MOST else POLL_S
         self._asleep = True  # before it looks whether anything is urgent: see wake
         if not self._urgent or self.failing:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._awake.wait(), max(limit, 0.0))
+            alarm = asyncio.get_running_loop().call_later(max(limit, 0.0), self._awake.set)
+            await self._awake.wait()
+            alarm.cancel()
         self._hurried, self._asleep, self._urgent = self._urgent, False, False
         self._awake.clear()
 
