@@ -64,6 +64,11 @@ class StepCost:
         """What the plugin adds: the time inside its code."""
         return fmean(self.hooks_pairs_us) + self.blocks_us
 
+    @property
+    def share(self) -> float:
+        """That, of vLLM's own schedule()."""
+        return self.added_us / self.schedule_us
+
     def to_json(self) -> dict[str, object]:
         """Plain types only."""
         return {
