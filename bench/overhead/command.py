@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from bench import in_vllm
 
 GOALS_US = {32: (3.0, 190.0), 256: (8.0, 1370.0)}
-"""By requests running: what may be added where schedule() takes so long. Machines differ by a factor of four, so what is
-held against it is the share of schedule(), both timed in the same slices.
+"""By requests running: what may be added where schedule() takes so long. Machines differ, so what is held against it is
+the share of schedule(), both timed in the same slices.
 """
 PAIRS = {32: 24, 256: 12}
 QUICK_PAIRS = {32: 8, 256: 3}
@@ -57,7 +57,7 @@ def _steps(pairs: dict[int, int]) -> dict[str, object]:
     from bench.overhead.steps import measure
 
     print("CPU time per step, us; on: lease, statistics, counting of evictions; with window: admission window too")
-    print("running scheduler window turnover  schedule()    step   added  share   goal   whole steps, plugin minus stock")
+    print("running scheduler window turnover  schedule()    step   added  share   goal   whole steps: plugin - stock")
     added: dict[str, float] = {}
     schedule: dict[str, float] = {}
     shares: dict[str, float] = {}
