@@ -24,6 +24,7 @@ class Held:
 
 
 OFF = Held()
+_ON = Held(on=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +42,9 @@ def step(held: Held, now_s: float, begins: bool | None, ends: bool | None, waits
     """
     told = ends if held.on else begins
     if told is None:
-        return replace(held, seen_s=None)
+        return held if held.seen_s is None else replace(held, seen_s=None)
     if not told:
-        return Held(on=held.on)
+        return _ON if held.on else OFF
     needed_s = waits.off_s if held.on else waits.on_s
     since_s = 0.0 if held.seen_s is None else max(0.0, now_s - held.seen_s)
     lasted_s = held.lasted_s + min(since_s, needed_s / 2)

@@ -76,7 +76,8 @@ def _step(rule: Rule, before: RuleState, view: View, told: Mapping[str, float]) 
         begins, ends = speaks and rule.condition.holds(value), not speaks or rule.cleared(value)
     held = hysteresis.step(before.held, view.now_s, begins, ends, Waits(rule.for_s, rule.keep_firing_for_s))
     after = before.state if begins is None else _state(before.state, held)
-    now = replace(now, state=after, held=held)
+    if held != before.held or after is not before.state:
+        now = replace(now, state=after, held=held)
     if value is None or after is before.state:
         return now, None
     said = sentence(rule, after, Seen(view, told, value, speaks))

@@ -71,7 +71,7 @@ def _follow(known: Known, found: Finding, now_s: float, settings: DiagnosisSetti
     )
     held = hysteresis.step(known.held, now_s, found.begins, found.ends, waits)
     if not held.on:
-        return Known(found.cause, held)
+        return known if known.held == held else Known(found.cause, held)
     if found.begins or known.said is None:
         said = Diagnosis(found.cause, found.sentence, dict(found.evidence), found.action)
         return Known(found.cause, held, said)
