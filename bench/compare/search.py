@@ -20,14 +20,16 @@ SEARCH_SEED = 9001
 FINALISTS = 3
 QUICK_CAPS = (8, 32, 128)
 QUICK_BUDGETS = (256, 512, 1024, 2048)
+FAR_BELOW = 0.8
+"""Share of the best goodput: smaller caps than one that stays below it, and that wins no phase, are not tried."""
 
 Setting = tuple[int, int]
 Grid = Mapping[Setting, Score]
 
 
 def grid(pool: Pool, scenario: Scenario, gpu: Preset, caps: Iterable[int], budgets: Iterable[int]) -> Grid:
-    """Every setting's score on the search's seed. A cap that is never reached gives the run of any larger one, so runs
-    that would be the same step by step are made once.
+    """Each setting's score on the search's seed, down to the cap that is far too small. A cap that is never reached gives
+    the run of any larger one, so runs that would be the same step by step are made once.
     """
     found: dict[Setting, Score] = {}
     for cap in sorted(caps, reverse=True):
@@ -39,7 +41,22 @@ def grid(pool: Pool, scenario: Scenario, gpu: Preset, caps: Iterable[int], budge
         missing = [setting for setting in tried if setting not in found]
         jobs = [Job(scenario, gpu, contenders.fixed(*setting), SEARCH_SEED) for setting in missing]
         found.update(zip(missing, pool.scores(jobs), strict=True))
+        if _far_below([found[setting] for setting in tried], found.values()):
+            break
     return found
+
+
+def _far_below(some: Iterable[Score], found: Iterable[Score]) -> bool:
+    """Whether the best of some is far below the best of all found, and in no phase as good."""
+    best, of_some = (_bests(scores) for scores in (found, some))
+    return of_some[0] < FAR_BELOW * best[0] and all(a < b for a, b in zip(of_some[1:], best[1:], strict=True))
+
+
+def _bests(scores: Iterable[Score]) -> list[float]:
+    """The best goodput, overall and in each phase."""
+    return [
+        max(column) for column in zip(*((one.goodput_after_30s, *one.phase_goodput) for one in scores), strict=True)
+    ]
 
 
 def finalists(found: Grid, count: int = FINALISTS) -> list[Contender]:

@@ -235,6 +235,31 @@ def test_the_search_runs_a_cap_that_is_never_reached_once_and_its_score_is_that_
     assert search.oracle(found, CALM).switches[0][0] == 0.0
 
 
+@pytest.mark.parametrize(
+    ("phases", "tried"),
+    [
+        ({128: (5.0, 5.0), 32: (3.0, 3.0), 8: (1.0, 1.0)}, {128, 32}),
+        ({128: (5.0, 5.0), 32: (0.0, 5.0), 8: (1.0, 1.0)}, {128, 32, 8}),
+    ],
+    ids=["far below everywhere", "as good in one phase"],
+)
+def test_the_search_ends_at_a_cap_that_is_far_below_the_best_and_wins_no_phase(
+    phases: dict[int, tuple[float, float]], tried: set[int]
+) -> None:
+    job = Job(CALM, GPU, contenders.fixed(128, 2048), search.SEARCH_SEED)
+    some = score(job, run(job))
+
+    class Told:
+        def scores(self, jobs: list[Job]) -> list[object]:
+            by_phase = [phases[job.contender.cap] for job in jobs]
+            return [
+                replace(some, phase_goodput=one, goodput_after_30s=sum(one) / 2, most_running=200) for one in by_phase
+            ]
+
+    found = search.grid(Told(), CALM, GPU, (8, 32, 128), (512, 2048))  # type: ignore[arg-type]
+    assert {cap for cap, _ in found} == tried
+
+
 def seen(running: int, late: float, itl_s: float) -> Second:
     ttft = Histogram((2.0, float("inf")), (100.0 - late, 100.0), 50.0)
     return Second(running, ttft, Histogram((1.0, float("inf")), (100.0, 100.0), 100.0 * itl_s), TTFT)
