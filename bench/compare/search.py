@@ -28,8 +28,8 @@ Grid = Mapping[Setting, Score]
 
 
 def grid(pool: Pool, scenario: Scenario, gpu: Preset, caps: Iterable[int], budgets: Iterable[int]) -> Grid:
-    """Each setting's score on the search's seed, down to the cap that is far too small. A cap that is never reached gives
-    the run of any larger one, so runs that would be the same step by step are made once.
+    """Each setting's score on the search's seed, down to the cap that is far too small. A cap that is never reached
+    gives the run of any larger one, so runs that would be the same step by step are made once.
     """
     found: dict[Setting, Score] = {}
     for cap in sorted(caps, reverse=True):

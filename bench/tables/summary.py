@@ -9,7 +9,13 @@ from bench.tables.cells import with_half
 
 NAME = "summary"
 """Its place on a page."""
-_OTHERS = {"vllm_default": "vLLM's default", "seed": "seeds' rule", "aimd": "AIMD", "gradient": "gradient"}
+_OTHERS = {
+    "oracle": "oracle",
+    "vllm_default": "vLLM's default",
+    "seed": "seeds' rule",
+    "aimd": "AIMD",
+    "gradient": "gradient",
+}
 
 
 def table(documents: Sequence[Mapping[str, Any]]) -> str:

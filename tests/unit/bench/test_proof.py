@@ -98,4 +98,4 @@ def test_the_summary_has_a_row_a_comparison_and_nothing_for_who_took_no_part() -
     _, _, row = summary.table([document("flash")]).splitlines()
     cells = [cell.strip() for cell in row.strip("|").split("|")]
     assert cells[:4] == ["flash", "A100-80G", "2.000", "97.0%"]
-    assert cells[4:7] == ["1.250 ± 0.050 (fixed-8-256)", "1.250 ± 0.050", ""]
+    assert cells[4:8] == ["1.250 ± 0.050 (fixed-8-256)", "", "1.250 ± 0.050", ""]
