@@ -44,7 +44,7 @@ TABLES: Mapping[str, tuple[str, ...]] = {
     "cpu": ("--table", "cpu", "--quick", "--seeds", "1"),
     "real": (
         *("--clock", "real", "--scenario", "flash", "--quick", "--seeds", "1"),
-        *("--contenders", "fixed-128-512,vllm_default,model"),
+        *("--contenders", "fixed-128-512,model"),
     ),
 }
 """The others, by name: the seeds' first two tables, the order on a real CPU, finalists in real time. What they say of
