@@ -97,13 +97,12 @@ def create(url: str, limits: Limits, *, to_read: bool = False) -> AsyncEngine:
     if parsed.get_backend_name() != "sqlite":
         return _create_postgresql(parsed, limits)
     engine = create_async_engine(parsed, json_serializer=to_json_text, **_at_rest(url) if to_read else {})
+    pragmas = (*_pragmas(limits), READERS_CACHE if to_read else WRITERS_CACHE)
+    script = "".join(f"PRAGMA {pragma};" for pragma in pragmas)
 
     def connected(connection: Any, _record: Any) -> None:
         connection.isolation_level = None  # or the driver would begin transactions of its own, at the first write
-        cursor = connection.cursor()
-        for pragma in (*_pragmas(limits), READERS_CACHE if to_read else WRITERS_CACHE):
-            cursor.execute(f"PRAGMA {pragma}")
-        cursor.close()
+        connection.run_async(lambda driver: driver.executescript(script))  # one way to the driver's thread and back
 
     event.listen(engine.sync_engine, "connect", connected)
     event.listen(engine.sync_engine, "begin", _begin)

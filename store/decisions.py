@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Literal, TypedDict, Unpack
 
-from sqlalchemy import ColumnElement, Select, SQLColumnExpression, literal_column, select, update
+from sqlalchemy import ColumnElement, Select, SQLColumnExpression, func, literal_column, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.decision import Decision, Reason, Status
@@ -21,8 +21,8 @@ from store.inserting import insert_into
 from store.models import DecisionRow, Run
 from store.rows import StoredDecision, StoredRun, to_decision, to_json, to_run, to_values
 
-SHORT = timedelta(days=2)
-"""A span with so few decisions that reading their rows is the faster way."""
+SHORT = timedelta(days=31)
+"""A span whose times are so few that reading them all is quick beside reading every number."""
 HIGHEST = 2**31 - 1
 """No number lies beyond it: PostgreSQL's integer."""
 AT_ONCE = 1000
@@ -150,13 +150,21 @@ def _of(numbers: Select[int]) -> Select[DecisionRow, str]:
 def _ids(which: Which, dialect: str) -> Select[int]:
     """The numbers alone, so that finding them reads ix_decisions_find, which holds all that is asked, and no row.
 
-    SQLite would take the index on `at` for a span, however long, and read every row of it. Kept from that, unless the
-    span is short, it reads at worst one narrow index from end to end: 200,000 decisions in 40 ms, whatever is asked.
+    SQLite would take the index on `at` for a span, however long, and read every row of it. Kept from that it reads at
+    worst one narrow index from end to end, 200,000 decisions in 40 ms, whatever is asked; of a short span the part from
+    its lowest to its highest number, which the index on `at` tells.
     """
+    if dialect != "sqlite":
+        return select(DecisionRow.id).where(*_conditions(which, DecisionRow.at))
+    wanted = select(DecisionRow.id).where(*_conditions(which, literal_column("+decisions.at", UtcDateTime())))
     since, until = which.get("since"), which.get("until")
-    short = since is not None and until is not None and until - since <= SHORT
-    at = DecisionRow.at if short or dialect != "sqlite" else literal_column("+decisions.at", UtcDateTime())
-    return select(DecisionRow.id).where(*_conditions(which, at))
+    if since is None or until is None or until - since > SHORT:
+        return wanted
+    lowest, highest = (
+        select(end(DecisionRow.id)).where(DecisionRow.at >= since, DecisionRow.at < until).correlate(None)
+        for end in (func.min, func.max)
+    )
+    return wanted.where(DecisionRow.id.between(lowest.scalar_subquery(), highest.scalar_subquery()))
 
 
 def _conditions(which: Which, at: SQLColumnExpression[datetime]) -> list[ColumnElement[bool]]:

@@ -6,7 +6,8 @@ Belongs here: its rows. Never: how entries are measured, what they cost.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 from sqlalchemy import (
     ColumnElement,
     Executable,
+    Select,
     SQLColumnExpression,
     Table,
     delete,
@@ -30,6 +32,7 @@ from store.database import Database
 from store.inserting import insert_into
 from store.models import UNKNOWN, Base, LedgerRow
 
+Setting = Mapping[str, float | None]
 COARSER = {MINUTE_S: HOUR_S, HOUR_S: DAY_S}
 TABLE: Table = Base.metadata.tables[LedgerRow.__tablename__]
 KEY = ("node", "resolution_s", "at", "setting_key", "energy_source")
@@ -132,35 +135,42 @@ class Ledger:
             found = await session.execute(_summed(where, by_setting=by_setting))
             return [_sum(row) for row in found.mappings()]
 
-    async def sums_of(
-        self, settings: Sequence[Mapping[str, float | None]], since: datetime, until: datetime, node: str | None = None
-    ) -> list[LedgerEntry]:
-        """Those of these settings together, whichever; up to AT_ONCE of them are added up in the database."""
-        keys, sums = [setting_key(one) for one in settings], list[LedgerEntry]()
-        async with self._database.reading() as session:
-            for first in range(0, len(keys), AT_ONCE):
-                those = LedgerRow.setting_key.in_(keys[first : first + AT_ONCE])
-                found = await session.execute(_summed([*_within(since, until, node), those], by_setting=False))
-                sums += [_sum(row) for row in found.mappings()]
-        return sums
-
     async def notes(self, since: datetime, until: datetime, *, node: str | None = None) -> list[Note]:
         """The newest that there are, oldest first."""
-        query = select(LedgerRow).where(*_within(since, until, node), LedgerRow.note.is_not(None))
+        query = select(LedgerRow.at, LedgerRow.node, LedgerRow.gap_s, LedgerRow.note)
+        query = query.where(*_within(since, until, node), LedgerRow.note.is_not(None))
         async with self._database.reading() as session:
-            rows = (await session.scalars(query.order_by(LedgerRow.at.desc()).limit(MOST_NOTES))).all()
+            rows = (await session.execute(query.order_by(LedgerRow.at.desc()).limit(MOST_NOTES))).all()
         return [Note(row.at, row.node, row.gap_s, row.note or "") for row in reversed(rows)]
 
     async def time_by_setting(
         self, since: datetime, until: datetime, *, node: str | None = None
-    ) -> list[tuple[Mapping[str, float | None], float]]:
+    ) -> list[tuple[Setting, float]]:
         """Each setting with the seconds that were measured under it, the longest first; an empty one: not known."""
-        seconds = func.sum(LedgerRow.seconds)
-        where = _within(since, until, node, self._at(since, until))
-        query = select(LedgerRow.setting_key, seconds).where(*where)
-        query = query.group_by(LedgerRow.setting_key).order_by(seconds.desc(), LedgerRow.setting_key)
         async with self._database.reading() as session:
-            return [(json.loads(key), float(total)) for key, total in await session.execute(query)]
+            found = await session.execute(self._seconds(since, until, node))
+            return [(json.loads(key), float(total)) for key, total in found]
+
+    async def longest(
+        self, since: datetime, until: datetime, most: int, *, knobs: Collection[str] = (), node: str | None = None
+    ) -> list[tuple[Setting, list[LedgerEntry]]]:
+        """The `most` settings that were in force longest, told apart by these knobs (none: by all), each with its sums.
+
+        A year has thousands of settings: all figures are added up only of those that are answered.
+        """
+        times = self._seconds(since, until, node).limit(None if knobs else most)
+        found: list[tuple[Setting, list[LedgerEntry]]] = []
+        async with self._database.reading() as session:
+            for setting, keys in _together(await session.execute(times), knobs)[:most]:
+                found.append((setting, []))
+                for query in _sums_of(keys, _within(since, until, node)):
+                    found[-1][1].extend(_sum(row) for row in (await session.execute(query)).mappings())
+        return found
+
+    def _seconds(self, since: datetime, until: datetime, node: str | None) -> Select[str, float]:
+        seconds = func.sum(LedgerRow.seconds)
+        query = select(LedgerRow.setting_key, seconds).where(*_within(since, until, node, self._at(since, until)))
+        return query.group_by(LedgerRow.setting_key).order_by(seconds.desc(), LedgerRow.setting_key)
 
     def _at(self, since: datetime, until: datetime) -> SQLColumnExpression[datetime]:
         """SQLite would find the span by the index of its times and sort its rows; another index has them all sorted."""
@@ -190,11 +200,30 @@ def _within(
     return found if node is None else [*found, LedgerRow.node == node]
 
 
-def _summed(where: Sequence[ColumnElement[bool]], *, by_setting: bool) -> Executable:
+def _together(times: Iterable[tuple[str, float]], knobs: Collection[str]) -> list[tuple[Setting, list[str]]]:
+    """The keys of the settings that have the same values of these knobs, the longest together first."""
+    keys: dict[tuple[tuple[str, float | None], ...], list[str]] = defaultdict(list)
+    seconds: dict[tuple[tuple[str, float | None], ...], float] = defaultdict(float)
+    for key, total in times:
+        told = tuple((name, value) for name, value in json.loads(key).items() if not knobs or name in knobs)
+        keys[told].append(key)
+        seconds[told] += total
+    return [(dict(told), keys[told]) for told in sorted(seconds, key=lambda told: -seconds[told])]
+
+
+def _sums_of(keys: Sequence[str], within: Sequence[ColumnElement[bool]]) -> Iterator[Executable]:
+    """Questions for the sums of these settings together."""
+    for first in range(0, len(keys), AT_ONCE):
+        those = LedgerRow.setting_key.in_(keys[first : first + AT_ONCE])
+        # The sign keeps SQLite from ix_ledger_kind: it would read all of the span to have few rows in order.
+        yield _summed([*within, those], by_setting=False, unknown=f"+({UNKNOWN})")
+
+
+def _summed(where: Sequence[ColumnElement[bool]], *, by_setting: bool, unknown: str = UNKNOWN) -> Executable:
     kind = [LedgerRow.node, LedgerRow.energy_source, *([LedgerRow.setting_key] if by_setting else [])]
     sums = [func.sum(_column(name)).label(name) for name in (*TIMES, *FIGURES)]
     begins, coarsest = func.min(LedgerRow.at).label("at"), func.max(LedgerRow.resolution_s).label("resolution_s")
-    return select(*kind, begins, coarsest, *sums).where(*where).group_by(literal_column(UNKNOWN), *kind)
+    return select(*kind, begins, coarsest, *sums).where(*where).group_by(literal_column(unknown), *kind)
 
 
 def _column(name: str) -> ColumnElement[float]:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import func, or_, select
+from sqlalchemy import Select, String, column, func, or_, select, values
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from store.database import Database
@@ -56,20 +56,25 @@ async def _values(session: AsyncSession, run: Run, moment: datetime) -> tuple[In
     """A boot has several runs where the daemon was restarted: the engine kept its values over that."""
     same = (Run.node == run.node, Run.boot_id == run.boot_id, Run.started_at <= moment)
     runs = (await session.scalars(select(Run.id).where(*same).order_by(Run.id.desc()))).all()
-    return tuple([await _value(session, runs, knob, startup, moment) for knob, startup in run.envelope.items()])
-
-
-async def _value(
-    session: AsyncSession, runs: Sequence[int], knob: str, startup: float | None, moment: datetime
-) -> InForce:
-    read = or_(DecisionRow.old.is_not(None), DecisionRow.observed.is_not(None), DecisionRow.requested.is_not(None))
+    told: dict[str, InForce] = {}
     for run_id in runs:
-        query = select(DecisionRow).where(DecisionRow.run_id == run_id, DecisionRow.knob == knob, read)
-        query = query.where(DecisionRow.at <= moment).order_by(DecisionRow.at.desc(), DecisionRow.id.desc()).limit(1)
-        row = (await session.scalars(query)).first()
-        if row is not None:
-            return _told_by(to_decision(row, None))
-    return InForce(knob, startup, True, None)
+        untold = [knob for knob in run.envelope if knob not in told]
+        if untold:
+            rows = await session.scalars(_last_reads(run_id, untold, moment))
+            told |= {row.knob: _told_by(to_decision(row, None)) for row in rows}
+    return tuple(told.get(knob) or InForce(knob, startup, True, None) for knob, startup in run.envelope.items())
+
+
+def _last_reads(run_id: int, knobs: Sequence[str], moment: datetime) -> Select[DecisionRow]:
+    """The newest decision that read each knob; those without one are left out. One question, as a knob's own is quick
+    and asking takes long.
+    """
+    asked = values(column("knob", String), name="asked").data([(knob,) for knob in knobs]).cte()
+    read = or_(DecisionRow.old.is_not(None), DecisionRow.observed.is_not(None), DecisionRow.requested.is_not(None))
+    own = select(DecisionRow.id).where(DecisionRow.run_id == run_id, DecisionRow.knob == asked.c.knob, read)
+    own = own.where(DecisionRow.at <= moment).order_by(DecisionRow.at.desc(), DecisionRow.id.desc()).limit(1)
+    newest = select(own.correlate(asked).scalar_subquery()).select_from(asked)
+    return select(DecisionRow).where(DecisionRow.id.in_(newest))
 
 
 def _told_by(stored: StoredDecision) -> InForce:

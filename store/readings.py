@@ -164,8 +164,10 @@ async def _whole(
     last = begin(until, step_s)
     if not finer:
         first, last = since, until
-    query = select(*MEANS).where(_of(node, step_s, first, last)).order_by(ReadingRow.at)
-    rows = [Reading(**row) for row in (await session.execute(query)).mappings()]
+    rows: list[Reading] = []
+    if first < last:
+        query = select(*MEANS).where(_of(node, step_s, first, last)).order_by(ReadingRow.at)
+        rows = [Reading(**row) for row in (await session.execute(query)).mappings()]
     if not finer:
         return rows
     if not rows:

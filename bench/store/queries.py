@@ -2,7 +2,8 @@
 
 Belongs here: the command lines, the stopwatch. Never: what a command asks, the arithmetic.
 
-Starting Python and drawing a table are not in it. `report` and `db check` read all there is of a stretch on purpose,
+Starting Python, making the parser of all commands and drawing a table are not in it; opening the history and getting
+its questions ready are, as each run does so anew. `report` and `db check` read all there is of a stretch on purpose,
 and a long list takes as long as it is: some of these are timed beside the others, and count for no goal.
 """
 
@@ -93,6 +94,7 @@ def queries(year: Year, changes: Sequence[int]) -> Iterator[Query]:
         "--since 24h --compare 48h..24h --compare 72h..48h",
         "--since 24h --by setting",
         "--since 30d --by max_num_seqs",
+        "--since 366d --by max_num_seqs",
         "--since 366d --by setting",
     ):
         yield Query(f"cost {options} {TARIFF}")

@@ -5,7 +5,6 @@ Belongs here: one column for a period, or one for each setting in it. Never: for
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -75,15 +74,7 @@ async def by_setting(
     history: History, period: Period, knobs: Sequence[str], node: str | None, tariff: Tariff
 ) -> list[Column]:
     """The longest settings, by these knobs (none: by all)."""
-    told: dict[tuple[tuple[str, float | None], ...], list[tuple[Setting, float]]] = defaultdict(list)
-    for setting, seconds in await history.ledger.time_by_setting(*period, node=node):
-        told[tuple(sorted((n, v) for n, v in setting.items() if not knobs or n in knobs))].append((setting, seconds))
-    longest = sorted(told.items(), key=lambda item: -sum(seconds for _, seconds in item[1]))[:MOST_SETTINGS]
-    # A year has thousands of settings: all figures only of those that are shown.
-    shown = [
-        (dict(by), await history.ledger.sums_of([setting for setting, _ in those], *period, node))
-        for by, those in longest
-    ]
+    shown = await history.ledger.longest(*period, MOST_SETTINGS, knobs=knobs, node=node)
     differ = {name for setting, _ in shown for name in setting if len({s.get(name, "unknown") for s, _ in shown}) > 1}
     kept = [({n: v for n, v in s.items() if n in differ or len(shown) == 1}, entries) for s, entries in shown]
     return [_column(period, setting, entries, tariff) for setting, entries in kept]

@@ -76,6 +76,21 @@ async def test_sums_are_of_one_setting_and_of_what_is_known(history: History) ->
     assert [(setting["max_num_seqs"], seconds) for setting, seconds in times] == [(64.0, 180.0), (32.0, 60.0)]
 
 
+async def test_the_longest_settings_are_told_apart_by_the_knobs_that_are_asked_for(history: History) -> None:
+    small, large = {"max_num_seqs": 8.0}, {"max_num_seqs": 64.0}
+    settings = [{**small, "length_grouping": value} for value in (0.0, 1.0, 1.0)] + [{**large, "length_grouping": 1.0}]
+    await history.ledger.add(None, [entry(minute, setting=setting) for minute, setting in enumerate(settings)])
+
+    async def longest(most: int, *knobs: str) -> list[tuple[object, float]]:
+        found = await history.ledger.longest(*ALWAYS, most, knobs=knobs)
+        return [(setting, sum(one.seconds for one in sums)) for setting, sums in found]
+
+    assert await longest(1) == [({**small, "length_grouping": 1.0}, 120.0)]
+    assert await longest(3, "max_num_seqs") == [(small, 180.0), (large, 60.0)]
+    assert await longest(1, "length_grouping") == [({"length_grouping": 1.0}, 180.0)]
+    assert await longest(1, "hot_ttl_s") == [({}, 240.0)]
+
+
 async def test_rolling_up_keeps_every_total(history: History) -> None:
     await history.ledger.add(None, [entry(minute) for minute in range(60)])
     before = await history.ledger.sums(*ALWAYS)

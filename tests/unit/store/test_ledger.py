@@ -208,18 +208,39 @@ def _told(entries: Sequence[LedgerEntry]) -> dict[str, object]:
     return {name: pytest.approx(value) if isinstance(value, float) else value for name, value in values.items()}
 
 
-async def test_whatever_the_setting_a_long_span_is_added_up_without_sorting_its_rows(history: History) -> None:
-    statements: list[tuple[str, object]] = []
+@pytest.fixture
+def asked(history: History) -> list[tuple[str, object]]:
+    """Every question for sums from now on, with its values."""
+    found: list[tuple[str, object]] = []
     engine = history.database.engine.sync_engine
 
     @event.listens_for(engine, "before_cursor_execute")
     def note(_c: object, _k: object, statement: str, values: object, *_: object) -> None:
         if "sum(" in statement:
-            statements.append((statement, values))
+            found.append((statement, values))
 
-    await history.ledger.sums(BEGAN, BEGAN + 2 * LONG, by_setting=False)
-    ((statement, values),) = statements
+    return found
+
+
+async def plan(history: History, statement: str, values: object) -> list[str]:
     async with history.database.engine.connect() as connection:
-        plan = await connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", values)  # type: ignore[arg-type]
-        (step,) = [row.detail for row in plan]
+        steps = await connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", values)  # type: ignore[arg-type]
+        return [step.detail for step in steps]
+
+
+async def test_whatever_the_setting_a_long_span_is_added_up_without_sorting_its_rows(
+    history: History, asked: list[tuple[str, object]]
+) -> None:
+    await history.ledger.sums(BEGAN, BEGAN + 2 * LONG, by_setting=False)
+    (question,) = asked
+    (step,) = await plan(history, *question)
     assert "COVERING INDEX ix_ledger_kind" in step
+
+
+async def test_of_some_settings_the_rows_of_no_other_are_read(
+    history: History, asked: list[tuple[str, object]]
+) -> None:
+    await history.ledger.add(None, [ENTRY, replace(ENTRY, setting=OTHER)])
+    await history.ledger.longest(BEGAN, LATER, 1, knobs=["max_num_seqs"])
+    _, question = asked
+    assert "INDEX ix_ledger_setting (setting_key=? AND at>? AND at<?)" in (await plan(history, *question))[0]
