@@ -26,7 +26,8 @@ from bench.server import VllmServer
 from bench.server_options import VllmOptions
 
 CLIENTS = 4
-SCRAPE_EVERY_S = 5.0
+SCRAPE_EVERY_S = 15.0
+"""As docs/prometheus.md has it."""
 SCRAPE_HEADERS = {"Accept": "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5"}
 """What a Prometheus asks for; aiohttp adds gzip, as a Prometheus does."""
 LOOK_EVERY_S = 1.0
