@@ -31,7 +31,7 @@ PLAN = (
     Comparison("shift55", ("fixed-128-384", *_WITHOUT_LIMITERS)),
     Comparison("shift80", ("fixed-128-512", *_WITHOUT_LIMITERS)),
     Comparison("shift120", ("fixed-128-1024", *_WITHOUT_LIMITERS)),
-    Comparison("daynight", ("fixed-128-1024", *_OTHERS)),
+    Comparison("daynight", ("fixed-128-2048", *_OTHERS)),
     Comparison("throttle", ("fixed-128-512", *_OTHERS)),
     Comparison("contextgrow", ("fixed-128-512", "fixed-128-768", *_WITHOUT_LIMITERS)),
     Comparison("steady", ("vllm_default", "model")),
