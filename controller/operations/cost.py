@@ -5,7 +5,7 @@ Belongs here: one column for a period, or one for each setting in it. Never: for
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -15,11 +15,11 @@ from domain.cost import Figures, Tariff, figures
 from domain.knobs import TRAITS
 from domain.ledger import LedgerEntry
 from store.history import History
+from store.ledger import Setting
 
 MOST_SETTINGS = 3
 """Columns by setting: those that were in force longest."""
 DOING = "tell the cost"
-Setting = Mapping[str, float | None]
 Period = tuple[datetime, datetime]
 
 
